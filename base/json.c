@@ -1,0 +1,141 @@
+#include "base/json.h"
+
+#include <inttypes.h>
+
+#define JSON_DEPTH 16
+
+void json_init(struct json *j, struct buf *out)
+{
+    *j = (struct json){.out = out};
+}
+
+static void json_before_value(struct json *j)
+{
+    if (j->after_key) {
+        j->after_key = false;
+        return;
+    }
+    if (j->depth == 0)
+        return;
+    uint32_t bit = 1u << j->depth;
+    if (j->filled & bit)
+        buf_putc(j->out, ',');
+    j->filled |= bit;
+}
+
+static void json_open(struct json *j, char bracket, bool array)
+{
+    json_before_value(j);
+    if (j->depth == JSON_DEPTH) {
+        j->out->failed = true;
+        return;
+    }
+    buf_putc(j->out, bracket);
+    j->depth++;
+    uint32_t bit = 1u << j->depth;
+    j->filled &= ~bit;
+    j->arrays = array ? j->arrays | bit : j->arrays & ~bit;
+}
+
+void json_object(struct json *j)
+{
+    json_open(j, '{', false);
+}
+
+void json_array(struct json *j)
+{
+    json_open(j, '[', true);
+}
+
+void json_close(struct json *j)
+{
+    if (j->depth == 0) {
+        j->out->failed = true;
+        return;
+    }
+    buf_putc(j->out, j->arrays & 1u << j->depth ? ']' : '}');
+    j->depth--;
+}
+
+size_t utf8_sequence(struct slice s)
+{
+    if (s.n == 0)
+        return 0;
+    const unsigned char *p = (const unsigned char *)s.p;
+    if (p[0] < 0x80)
+        return 1;
+    size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || s.n < n)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    /* overlong forms, surrogates, and what lies beyond U+10FFFF */
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+        (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+static void json_escape(struct json *j, struct slice s)
+{
+    buf_putc(j->out, '"');
+    size_t plain = 0; /* start of the run that needs no change */
+    for (size_t i = 0; i < s.n;) {
+        unsigned char c = (unsigned char)s.p[i];
+        size_t n = c < 0x80 ? 1 : utf8_sequence(slice_from(s, i));
+        if (n > 0 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+            i += n;
+            continue;
+        }
+        buf_put(j->out, slice_sub(s, plain, i - plain));
+        if (n == 0)
+            buf_puts(j->out, "\xef\xbf\xbd");
+        else if (c == '"' || c == '\\')
+            buf_printf(j->out, "\\%c", c);
+        else if (c == '\n')
+            buf_puts(j->out, "\\n");
+        else
+            buf_printf(j->out, "\\u%04x", c);
+        plain = ++i;
+    }
+    buf_put(j->out, slice_from(s, plain));
+    buf_putc(j->out, '"');
+}
+
+void json_key(struct json *j, const char *key)
+{
+    json_before_value(j);
+    json_escape(j, slice_str(key));
+    buf_putc(j->out, ':');
+    j->after_key = true;
+}
+
+void json_string(struct json *j, struct slice s)
+{
+    json_before_value(j);
+    json_escape(j, s);
+}
+
+void json_cstring(struct json *j, const char *s)
+{
+    json_string(j, slice_str(s));
+}
+
+void json_u64(struct json *j, uint64_t v)
+{
+    json_before_value(j);
+    buf_printf(j->out, "%" PRIu64, v);
+}
+
+void json_bool(struct json *j, bool v)
+{
+    json_before_value(j);
+    buf_puts(j->out, v ? "true" : "false");
+}
+
+void json_null(struct json *j)
+{
+    json_before_value(j);
+    buf_puts(j->out, "null");
+}

@@ -1,0 +1,40 @@
+/*
+ * Writing JSON (RFC 8259) into a buffer. Commas are set by the writer; nesting is at most 16 deep.
+ *
+ *     struct json j;
+ *     json_init(&j, buf);
+ *     json_object(&j);
+ *     json_key(&j, "id");  json_string(&j, id);
+ *     json_close(&j);
+ *
+ * A string is taken as bytes: what is not well-formed UTF-8 is written as U+FFFD a byte, and control characters are
+ * escaped, so the output is valid whatever came in. Failure shows in buf->failed.
+ */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include "base/buf.h"
+
+struct json {
+    struct buf *out;
+    uint32_t arrays; /* bit d: level d is an array */
+    uint32_t filled; /* bit d: level d has a member already */
+    unsigned depth;
+    bool after_key;
+};
+
+void json_init(struct json *j, struct buf *out);
+void json_object(struct json *j);
+void json_array(struct json *j);
+void json_close(struct json *j); /* the innermost object or array */
+void json_key(struct json *j, const char *key);
+void json_string(struct json *j, struct slice s);
+void json_cstring(struct json *j, const char *s);
+void json_u64(struct json *j, uint64_t v);
+void json_bool(struct json *j, bool v);
+void json_null(struct json *j);
+
+/* Length of the well-formed UTF-8 sequence at the start of `s`, 0 if there is none. */
+size_t utf8_sequence(struct slice s);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * Every secret has a mapping of its own. A host has some dozens of secrets, so pages are cheap, and a mapping that
+ * ends when its secret ends leaves nothing behind in a heap.
+ */
+#include "base/secret.h"
+
+#include <openssl/crypto.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static bool lock_failed;
+
+void secret_wipe(void *p, size_t n)
+{
+    if (p && n)
+        explicit_bzero(p, n);
+}
+
+bool secret_unlocked(void)
+{
+    return lock_failed;
+}
+
+int secret_reserve(struct secret *s, size_t cap)
+{
+    secret_release(s);
+    if (cap > SECRET_MAX)
+        return ERR_LIMIT;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t size = (cap / page + 1) * page;
+    char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return ERR_NOMEM;
+    /* advice may be unknown to an old kernel; the process is non-dumpable in any case */
+    (void)madvise(p, size, MADV_DONTDUMP);
+    (void)madvise(p, size, MADV_WIPEONFORK);
+    if (mlock(p, size) < 0)
+        lock_failed = true;
+    *s = (struct secret){.bytes = p, .n = 0, .cap = size};
+    return 0;
+}
+
+int secret_set(struct secret *s, struct slice value)
+{
+    struct secret fresh = {0};
+    int r = secret_reserve(&fresh, value.n);
+    if (r == 0 && value.n) {
+        memcpy(fresh.bytes, value.p, value.n);
+        fresh.n = value.n;
+    }
+    secret_release(s);
+    *s = fresh;
+    return r;
+}
+
+void secret_release(struct secret *s)
+{
+    if (s->bytes) {
+        secret_wipe(s->bytes, s->cap);
+        munmap(s->bytes, s->cap);
+    }
+    *s = (struct secret){0};
+}
+
+bool secret_eq(const struct secret *s, struct slice other)
+{
+    return s->n == other.n && (s->n == 0 || CRYPTO_memcmp(s->bytes, other.p, s->n) == 0);
+}

@@ -1,0 +1,71 @@
+#include "base/ulid.h"
+
+#include <sys/random.h>
+
+#include "base/clock.h"
+
+static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/* The last id made: 16 bytes, big-endian, time first. */
+static uint8_t last[16];
+
+static void random_bytes(uint8_t *p, size_t n)
+{
+    while (n) {
+        ssize_t got = getrandom(p, n, 0);
+        if (got > 0) {
+            p += got;
+            n -= (size_t)got;
+        }
+    }
+}
+
+struct ulid ulid_new(void)
+{
+    uint64_t now = clock_wall_ms();
+    uint64_t before = 0;
+    for (int i = 0; i < 6; i++)
+        before = before << 8 | last[i];
+    if (now > before) {
+        for (int i = 0; i < 6; i++)
+            last[i] = (uint8_t)(now >> (40 - 8 * i));
+        random_bytes(last + 6, 10);
+        last[6] &= 0x7f; /* room to count up within a millisecond */
+    } else {
+        for (int i = 15; i >= 0 && ++last[i] == 0; i--)
+            ;
+    }
+
+    struct ulid id;
+    /* 26 digits of 5 bits are 130: the first digit carries the top 3 bits alone */
+    for (int i = 0; i < ULID_LEN; i++) {
+        int bit = i * 5 - 2;
+        unsigned v = 0;
+        for (int k = 0; k < 5; k++) {
+            int at = bit + k;
+            unsigned b = at < 0 ? 0 : (last[at / 8] >> (7 - at % 8)) & 1u;
+            v = v << 1 | b;
+        }
+        id.text[i] = digits[v];
+    }
+    id.text[ULID_LEN] = 0;
+    return id;
+}
+
+bool ulid_parse(struct slice s, struct ulid *out)
+{
+    if (s.n != ULID_LEN)
+        return false;
+    struct ulid id;
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        if (c >= 'a' && c <= 'z')
+            c = (char)(c - 32);
+        if (c == 0 || !strchr(digits, c))
+            return false;
+        id.text[i] = c;
+    }
+    id.text[ULID_LEN] = 0;
+    *out = id;
+    return true;
+}
