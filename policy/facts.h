@@ -1,0 +1,70 @@
+/*
+ * Facts: what policy is told about one request. A borrowed view: every slice belongs to the caller and must be good
+ * for as long as the facts and the verdict made from them are in use.
+ *
+ * Host and path are in the canonical form of base/url.h. That is the caller's duty: policy compares bytes.
+ */
+#ifndef POLICY_FACTS_H
+#define POLICY_FACTS_H
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "base/url.h"
+
+enum facts_kind {
+    FACTS_HTTP,      /* any request that is not one of git's */
+    FACTS_GIT_FETCH, /* info/refs?service=git-upload-pack, git-upload-pack, git-upload-archive */
+    FACTS_GIT_PUSH,  /* info/refs?service=git-receive-pack, git-receive-pack */
+    /* Later: FACTS_LFS, FACTS_TUNNEL. A kind that policy does not know is denied. */
+};
+
+/* What a push does to one ref. */
+enum facts_op {
+    FACTS_CREATE, /* old id is all zeros */
+    FACTS_UPDATE, /* an existing ref, proved a fast-forward */
+    FACTS_DELETE, /* new id is all zeros */
+    FACTS_FORCE,  /* an existing ref, not a fast-forward or not proved one (then set `unproved`) */
+};
+
+struct facts_ref {
+    struct slice name; /* as sent, "refs/heads/main" */
+    enum facts_op op;
+    bool unproved;    /* op is FACTS_FORCE only because no proof was made: the refusal says so */
+    struct slice old; /* object ids in hexadecimal; not judged, kept for the record */
+    struct slice new;
+};
+
+struct facts {
+    enum facts_kind kind;
+    enum url_scheme scheme;
+    struct slice host; /* url_host_slice() */
+    bool host_is_address; /* host is an IPv4 or IPv6 literal */
+    uint16_t port;
+    struct slice method; /* as sent: case matters to an allow */
+    struct slice path;   /* url_path_canonical(); for git the whole path, "/acme/app.git/git-receive-pack" */
+    struct slice query;  /* without '?', as sent */
+
+    /* FACTS_GIT_PUSH only. None: the discovery, or the empty probe ("0000"), which touches no ref; permitted if any
+     * push rule speaks of the repository. Set only when the whole command list has been read. */
+    const struct facts_ref *refs;
+    size_t nrefs;
+};
+
+/*
+ * Tells git's smart-HTTP endpoints from other requests by method, path (canonical) and query, on whatever host, and
+ * sets *kind. The query is read as a server would read it (order, repeats, percent encoding).
+ * Returns 0, or ERR_AMBIGUOUS with the reason for what servers could read differently: more than one `service`, an
+ * endpoint spelled in other letters or with an encoded slash, an endpoint asked by the wrong method. Such a request
+ * is to be refused; policy_judge denies it as well if it is given as FACTS_HTTP.
+ */
+int facts_classify(struct slice method, struct slice path, struct slice query, enum facts_kind *kind,
+                   struct errmsg *msg);
+
+/* The repository's part of a git endpoint's path: without the endpoint, trailing slashes and ".git" (in any case).
+ * "/acme/app.git/info/refs" -> "/acme/app". A view of `path`; may be empty (the server's root). */
+struct slice facts_repository(struct slice path);
+
+/* "create", "update", "delete", "force". */
+const char *facts_op_name(enum facts_op op);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * The policy: text in, compiled rules out; facts in, verdict out.
+ *
+ * Pure: no socket, no clock, no secret, and no file of its own; a reader callback hands over the text of each file,
+ * so that the supervisor reads from the disk and a confined worker from memory. The language is described in
+ * exeat-policy(5).
+ *
+ * Life cycle: policy_load - policy_judge as often as you like - policy_free. A compiled policy never changes; it may
+ * be read from several threads.
+ *
+ * Hard limits (beyond them: a diagnostic): POLICY_*_MAX below.
+ */
+#ifndef POLICY_POLICY_H
+#define POLICY_POLICY_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/slice.h"
+#include "policy/facts.h"
+#include "policy/verdict.h"
+
+#define POLICY_FILE_MAX (4u << 20)   /* bytes of one file */
+#define POLICY_LINE_MAX 8192         /* bytes of one rule, continuation lines together */
+#define POLICY_FILES_MAX 256         /* files, included ones too */
+#define POLICY_DEPTH_MAX 16          /* includes within includes */
+#define POLICY_RULES_MAX 100000
+#define POLICY_VARS_MAX 256
+#define POLICY_VALUE_MAX 1024        /* bytes of a variable's value */
+#define POLICY_NAME_MAX 4096         /* bytes of a file's name */
+#define POLICY_DIAGS_MAX 50          /* then: "too many errors" */
+
+struct policy;
+
+/* --- diagnostics ------------------------------------------------------------------------------------------- */
+
+/* One thing wrong with a policy. All strings belong to the list. */
+struct policy_diag {
+    char *file;     /* "--set" for a command line value; "" if it is about no file */
+    unsigned line;  /* from 1; 0: about the file as a whole */
+    unsigned col;   /* from 1, in characters */
+    unsigned width; /* characters to underline, at least 1 */
+    char *source;   /* the line as it stands; NULL if there is none */
+    char *message;  /* what is wrong */
+    char *expected; /* what could stand here; NULL */
+    char *hint;     /* what to do about it; NULL */
+};
+
+struct policy_diags {
+    struct policy_diag *list;
+    size_t n;
+    size_t dropped; /* errors beyond POLICY_DIAGS_MAX */
+};
+
+void policy_diags_init(struct policy_diags *d);
+void policy_diags_release(struct policy_diags *d);
+
+/*
+ * Appends all diagnostics as text for a terminal:
+ *
+ *     bugfix.policy:3:14: error: unknown scheme 'htps'
+ *       allow  GET   htps://example.com/
+ *                    ^~~~
+ *       expected: http:// or https://
+ *       hint: …
+ */
+int policy_diags_format(const struct policy_diags *d, struct buf *out);
+
+/* --- loading ----------------------------------------------------------------------------------------------- */
+
+/*
+ * Hands over one file. `from` is the name of the file that includes it, as an earlier call resolved it, or NULL for
+ * a file of the input's own list; `name` is what was asked for. Where presets are looked for is the reader's matter.
+ * On success append to `resolved` the name that identifies the file (used in messages, and to notice a file that is
+ * included twice) and to `text` its bytes, and return 0. On failure return an error and say why in `msg` ("no such
+ * file", "permission denied"). Both buffers have a limit: pass ERR_LIMIT on.
+ */
+typedef int policy_reader(void *arg, const char *from, const char *name, struct buf *resolved, struct buf *text,
+                          struct errmsg *msg);
+
+/* --set NAME=VALUE. */
+struct policy_set {
+    const char *name;
+    const char *value;
+};
+
+struct policy_input {
+    const char *const *files; /* the top files, in order; none: a policy that denies everything */
+    size_t nfiles;
+    const struct policy_set *sets;
+    size_t nsets;
+    policy_reader *read;
+    void *arg;
+};
+
+/*
+ * Reads, compiles and proves (`expect`) a policy. Returns 0 and a policy that the caller frees; or ERR_PARSE with at
+ * least one diagnostic, *out NULL; or ERR_NOMEM. `diags` must be initialised and is released by the caller in both
+ * cases. All errors of all files are reported in one run.
+ */
+int policy_load(const struct policy_input *in, struct policy **out, struct policy_diags *diags);
+
+/* Splits "NAME=VALUE" of a command line in place and checks the name. Returns 0 or ERR_USAGE. */
+int policy_set_parse(char *arg, struct policy_set *out, struct errmsg *msg);
+
+void policy_free(struct policy *p);
+
+/*
+ * A loaded policy's input (names, texts, --set values) as one block of bytes, for a process that has no files.
+ * policy_load_bundle compiles it again and comes to the same policy; it trusts the block's framing as little as any
+ * other input. It does not keep the block.
+ */
+int policy_bundle(const struct policy *p, struct buf *out);
+int policy_load_bundle(struct slice bundle, struct policy **out, struct policy_diags *diags);
+
+/* --- judging ----------------------------------------------------------------------------------------------- */
+
+/*
+ * Judges one request. Allocates nothing, formats nothing; its cost does not depend on rules for other hosts.
+ * Any `deny` that matches wins; else the first matching `allow` in reading order decides and names the credential;
+ * else the request is denied. All refs of a push stand or fall together.
+ */
+void policy_judge(const struct policy *p, const struct facts *f, struct verdict *v);
+
+/* The verdict on ref `i` of a push by itself (v->ref == i): for `ng <ref> <reason>` and for the record. */
+void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, struct verdict *v);
+
+/* --- words for people -------------------------------------------------------------------------------------- */
+
+/* A stable word for logs and tests: "allowed", "denied-by-rule", "no-rule-for-host", … Never NULL. */
+const char *verdict_reason_code(enum verdict_reason reason);
+const char *verdict_action_name(enum verdict_action action);
+
+/*
+ * Appends why, in one line without a full stop: "no rule allows POST on this host", "denied by bugfix.policy:7".
+ * For a push that is refused for its refs it names each, up to `max_refs` (0: all), with its own reason.
+ */
+int policy_explain(const struct policy *p, const struct facts *f, const struct verdict *v, size_t max_refs,
+                   struct buf *out);
+
+/* The same for one ref, short enough for git's `ng` line: "no rule allows create", "denied by bugfix.policy:7",
+ * "an update of an existing ref counts as force until it is proved a fast-forward". `v` is policy_judge_ref's. */
+int policy_explain_ref(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out);
+
+/*
+ * Appends the smallest rule that would have permitted the request ("allow POST https://api.example.com/v1/x"); for a
+ * push one line a refused ref (the first eight). Appends nothing if no rule could: a `deny` stands in the way, or
+ * the request is refused for its form.
+ */
+int policy_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out);
+
+/* What a sandbox may do, for `exeat.internal/policy`: every rule in its expanded form, credentials by name only. */
+enum policy_format {
+    POLICY_TEXT,
+    POLICY_JSON,
+};
+int policy_describe(const struct policy *p, enum policy_format format, struct buf *out);
+
+/* --- what is in it ----------------------------------------------------------------------------------------- */
+
+size_t policy_rule_count(const struct policy *p);
+
+/* The credentials that rules name, each once, sorted: what the keeper is to grant this sandbox. */
+size_t policy_credential_count(const struct policy *p);
+const char *policy_credential(const struct policy *p, size_t i);
+
+#endif
