@@ -26,7 +26,7 @@ enum url_host_kind {
     URL_HOST_IPV6, /* in brackets */
 };
 
-#define URL_HOST_MAX 253 /* a name without its final dot, in characters (RFC 1035) */
+#define URL_HOST_MAX  253 /* a name without its final dot, in characters (RFC 1035) */
 #define URL_LABEL_MAX 63
 
 /*
@@ -40,8 +40,7 @@ struct url_host {
     char text[URL_HOST_MAX + 1]; /* NUL-terminated too */
 };
 
-static inline struct slice url_host_slice(const struct url_host *h)
-{
+static inline struct slice url_host_slice(const struct url_host *h) {
     return (struct slice){h->text, h->n};
 }
 

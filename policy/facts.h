@@ -37,7 +37,7 @@ struct facts_ref {
 struct facts {
     enum facts_kind kind;
     enum url_scheme scheme;
-    struct slice host; /* url_host_slice() */
+    struct slice host;    /* url_host_slice() */
     bool host_is_address; /* host is an IPv4 or IPv6 literal */
     uint16_t port;
     struct slice method; /* as sent: case matters to an allow */

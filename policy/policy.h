@@ -19,15 +19,15 @@
 #include "policy/facts.h"
 #include "policy/verdict.h"
 
-#define POLICY_FILE_MAX (4u << 20)   /* bytes of one file */
-#define POLICY_LINE_MAX 8192         /* bytes of one rule, continuation lines together */
-#define POLICY_FILES_MAX 256         /* files, included ones too */
-#define POLICY_DEPTH_MAX 16          /* includes within includes */
+#define POLICY_FILE_MAX  (4u << 20) /* bytes of one file */
+#define POLICY_LINE_MAX  8192       /* bytes of one rule, continuation lines together */
+#define POLICY_FILES_MAX 256        /* files, included ones too */
+#define POLICY_DEPTH_MAX 16         /* includes within includes */
 #define POLICY_RULES_MAX 100000
-#define POLICY_VARS_MAX 256
-#define POLICY_VALUE_MAX 1024        /* bytes of a variable's value */
-#define POLICY_NAME_MAX 4096         /* bytes of a file's name */
-#define POLICY_DIAGS_MAX 50          /* then: "too many errors" */
+#define POLICY_VARS_MAX  256
+#define POLICY_VALUE_MAX 1024 /* bytes of a variable's value */
+#define POLICY_NAME_MAX  4096 /* bytes of a file's name */
+#define POLICY_DIAGS_MAX 50   /* then: "too many errors" */
 
 struct policy;
 
@@ -74,8 +74,8 @@ int policy_diags_format(const struct policy_diags *d, struct buf *out);
  * included twice) and to `text` its bytes, and return 0. On failure return an error and say why in `msg` ("no such
  * file", "permission denied"). Both buffers have a limit: pass ERR_LIMIT on.
  */
-typedef int policy_reader(void *arg, const char *from, const char *name, struct buf *resolved, struct buf *text,
-                          struct errmsg *msg);
+typedef int policy_reader(void *arg, const char *from, const char *name, struct buf *resolved,
+                          struct buf *text, struct errmsg *msg);
 
 /* --set NAME=VALUE. */
 struct policy_set {
@@ -139,7 +139,8 @@ int policy_explain(const struct policy *p, const struct facts *f, const struct v
 
 /* The same for one ref, short enough for git's `ng` line: "no rule allows create", "denied by bugfix.policy:7",
  * "an update of an existing ref counts as force until it is proved a fast-forward". `v` is policy_judge_ref's. */
-int policy_explain_ref(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out);
+int policy_explain_ref(const struct policy *p, const struct facts *f, const struct verdict *v,
+                       struct buf *out);
 
 /*
  * Appends the smallest rule that would have permitted the request ("allow POST https://api.example.com/v1/x"); for a

@@ -18,27 +18,27 @@ enum verdict_action {
 };
 
 enum verdict_reason {
-    REASON_NO_RULES = 0,    /* the policy has no rule at all */
-    REASON_ALLOWED,         /* `rule` allows it */
-    REASON_DENIED_BY_RULE,  /* `rule` denies it; for a push it may be about one ref, see `ref` */
-    REASON_HOST,            /* no rule names this host */
-    REASON_SCHEME,          /* rules name the host, but not over http (or not over https) */
-    REASON_PORT,            /* … not on this port */
-    REASON_METHOD,          /* … none allows this method */
-    REASON_PATH,            /* … none allows this path with this method */
-    REASON_ENCODED_SLASH,   /* a rule would match but for the encoded slash, which it does not spell */
-    REASON_FETCH,           /* no fetch rule names this repository */
-    REASON_PUSH,            /* no push rule names this repository */
-    REASON_REFS,            /* push rules name the repository, but not all that this push does to its refs */
-    REASON_CREDENTIALS,     /* the refs of one push are permitted with different credentials */
-    REASON_GIT_AS_HTTP,     /* one of git's endpoints, given as an HTTP request or spelled ambiguously */
-    REASON_ADDRESS,         /* the host is an address, and only wildcards match: it must be named */
+    REASON_NO_RULES = 0,   /* the policy has no rule at all */
+    REASON_ALLOWED,        /* `rule` allows it */
+    REASON_DENIED_BY_RULE, /* `rule` denies it; for a push it may be about one ref, see `ref` */
+    REASON_HOST,           /* no rule names this host */
+    REASON_SCHEME,         /* rules name the host, but not over http (or not over https) */
+    REASON_PORT,           /* … not on this port */
+    REASON_METHOD,         /* … none allows this method */
+    REASON_PATH,           /* … none allows this path with this method */
+    REASON_ENCODED_SLASH,  /* a rule would match but for the encoded slash, which it does not spell */
+    REASON_FETCH,          /* no fetch rule names this repository */
+    REASON_PUSH,           /* no push rule names this repository */
+    REASON_REFS,           /* push rules name the repository, but not all that this push does to its refs */
+    REASON_CREDENTIALS,    /* the refs of one push are permitted with different credentials */
+    REASON_GIT_AS_HTTP,    /* one of git's endpoints, given as an HTTP request or spelled ambiguously */
+    REASON_ADDRESS,        /* the host is an address, and only wildcards match: it must be named */
 };
 
 /* Where a rule stands. Points into the policy. */
 struct verdict_rule {
-    unsigned index;    /* counting from 1 in reading order; 0: no rule */
-    const char *file;  /* as the reader called it */
+    unsigned index;   /* counting from 1 in reading order; 0: no rule */
+    const char *file; /* as the reader called it */
     unsigned line;
     struct slice text; /* the rule as written: its first line, without indentation and comment */
 };
@@ -49,9 +49,9 @@ struct verdict {
     struct verdict_rule rule; /* the rule that decided; index 0 if it is the absence of one */
     struct slice credential;  /* name to ask the keeper for; empty: send none. Set for VERDICT_ALLOW only */
     struct slice note;        /* the rule's `note`, to be shown; empty in this version */
-    bool names_address;       /* the host is an address and the rule spells it out: private ranges are meant */
-    size_t ref;               /* REASON_REFS, REASON_DENIED_BY_RULE on a push: index of the first offending ref */
-    size_t bad_refs;          /* how many refs offend; policy_judge_ref tells which and why */
+    bool names_address; /* the host is an address and the rule spells it out: private ranges are meant */
+    size_t ref;         /* REASON_REFS, REASON_DENIED_BY_RULE on a push: index of the first offending ref */
+    size_t bad_refs;    /* how many refs offend; policy_judge_ref tells which and why */
 };
 
 #endif
