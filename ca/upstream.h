@@ -1,0 +1,33 @@
+/*
+ * The client side of TLS: a context that trusts the host's roots and --upstream-ca, made once, before
+ * confinement. There is no way to make one that does not verify.
+ */
+#ifndef CA_UPSTREAM_H
+#define CA_UPSTREAM_H
+
+#include <openssl/ssl.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+
+/*
+ * A context with the roots of `roots` and `extra` (PEM, any number; see ca/bundle.h), all read now: nothing
+ * is loaded later. TLS 1.2 or better, verification on, client session cache without internal storage (set
+ * SSL_CTX_sess_set_new_cb to keep sessions; hand them to ca_upstream_prepare). Returns 0 and a context that
+ * the caller frees by SSL_CTX_free, ERR_PARSE, ERR_CRYPTO or ERR_NOMEM.
+ */
+int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg);
+
+/*
+ * Readies one connection to `host` (canonical, base/url.h): the server's certificate must name it (a name:
+ * DNS names of subjectAltName, wildcards for a whole left-most label; an address: its IP names); SNI is sent
+ * for a name, not for an address. `session` (may be NULL) is offered for resumption; it must come from a
+ * connection to the same host and port. Returns 0, ERR_PARSE (no host) or ERR_CRYPTO.
+ */
+int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session);
+
+/* After a failed handshake: why the certificate was refused ("certificate has expired", "hostname mismatch"),
+ * or NULL if that was not the reason. */
+const char *ca_upstream_reason(const SSL *ssl);
+
+#endif

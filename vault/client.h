@@ -1,0 +1,66 @@
+/*
+ * The worker's side of the keeper: questions with numbers, answers by callback. No event loop: the caller
+ * gives a function that sends, and feeds what comes in.
+ *
+ * A request is embedded in whatever asks (zero-initialised); it is in use from vault_ask_… until its `done`
+ * was called, which happens once, never from within vault_ask_…; or until vault_cancel.
+ */
+#ifndef VAULT_CLIENT_H
+#define VAULT_CLIENT_H
+
+#include "base/err.h"
+#include "base/msg.h"
+#include "base/secret.h"
+#include "vault/vault.h"
+#include "vault/wire.h"
+
+struct vault_client;
+struct vault_request;
+
+struct vault_answer {
+    int err;             /* 0, or why not */
+    struct slice why;    /* a sentence, when err is not 0; fit for the record and for the sandbox */
+    struct slice der;    /* MINT: the certificate */
+    struct slice header; /* RENDER: the field's name, as it is to be written */
+    struct secret
+        value; /* RENDER: the field's value; taken by moving the struct and zeroing this one, else released after `done` */
+};
+
+struct vault_request {
+    /* All of `answer` but a taken value is good for the call only. May ask again, cancel others, and free
+     * `r`. */
+    void (*done)(struct vault_request *r, struct vault_answer *answer);
+    void *arg;       /* the caller's */
+    uint32_t number; /* the client's from here on; 0: not in use */
+    uint16_t type;
+    struct vault_request *next, **link;
+};
+
+/* `send` sends one message to the keeper now, or keeps a copy until it can (ERR_AGAIN is the sender's matter,
+ * not passed on). No message of the client's holds a secret. */
+int vault_client_new(int (*send)(void *arg, const struct msg_out *m), void *arg, struct vault_client **out);
+
+/* Requests under way are forgotten, not called. */
+void vault_client_free(struct vault_client *c);
+
+/* Each returns 0, and `r->done` follows, or an error, and it does not. */
+int vault_ask_mint(struct vault_client *c, struct vault_request *r, struct slice name, struct slice spki);
+int vault_ask_render(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
+                     struct slice credential, const struct vault_origin *origin, struct slice path);
+int vault_ask_bindings(struct vault_client *c); /* the answer goes to bindings_get, not to the client */
+
+void vault_cancel(struct vault_request *r);
+
+/*
+ * A message of type VAULT_MINTED or VAULT_RENDERED. 0; or ERR_PEER (malformed, of another type, an answer of
+ * the wrong kind): the worker can't go on. An answer to a cancelled request is dropped. The message's bytes
+ * are wiped when it may have held a secret.
+ */
+int vault_client_feed(struct vault_client *c, struct msg_in *m);
+
+/* For the supervisor: writes GRANT and REVOKE. */
+void vault_put_grant(struct msg_out *m, void *memory, size_t cap, uint64_t sandbox,
+                     const char *const *credentials, size_t n);
+void vault_put_revoke(struct msg_out *m, void *memory, size_t cap, uint64_t sandbox);
+
+#endif

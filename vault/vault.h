@@ -1,0 +1,113 @@
+/*
+ * The vault: the credentials file, its grammar, its secrets. The language is described in
+ * exeat-credentials(5):
+ *
+ *     credential github
+ *         for     https://github.com  https://api.github.com
+ *         from    env GITHUB_TOKEN
+ *         inject  basic x-access-token  for https://github.com
+ *         inject  bearer                for https://api.github.com
+ *
+ * Life cycle: vault_parse (no secret is touched: the supervisor stops here and asks for names, variables and
+ * files) - vault_resolve (the keeper, before confinement: variables and files are read, helpers run) -
+ * vault_render as often as you like - vault_free, which wipes.
+ *
+ * A secret is in `struct secret` from its first byte on. No diagnostic holds one, nor what a helper wrote.
+ */
+#ifndef VAULT_VAULT_H
+#define VAULT_VAULT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/secret.h"
+#include "base/slice.h"
+#include "base/url.h"
+
+#define VAULT_FILE_MAX        (1u << 20) /* bytes of the file */
+#define VAULT_LINE_MAX        8192       /* bytes of one line, continuation lines together */
+#define VAULT_CREDENTIALS_MAX 4096
+#define VAULT_NAME_MAX        64    /* bytes of a credential's name */
+#define VAULT_VALUE_MAX       16384 /* bytes of a secret: no server takes a longer header */
+#define VAULT_DIAGS_MAX       50    /* then: "too many errors" */
+#define VAULT_EXEC_MS         30000 /* time for one helper */
+
+struct vault;
+
+/* --- reading -----------------------------------------------------------------------------------------------
+ * */
+
+/*
+ * Appends the text of the file at `path`. Refused (ERR_DENIED): a file that somebody other than its owner can
+ * write to, or whose owner is neither this user nor root, since who writes it names programs to run. Returns
+ * 0, ERR_DENIED, ERR_IO or ERR_LIMIT.
+ */
+int vault_read(const char *path, struct buf *text, struct errmsg *msg);
+
+/*
+ * Parses `text`; `path` is the file's name as the user gave it: it stands in diagnostics, and relative paths
+ * in the file are relative to its folder. Returns 0 and a vault that the caller frees; or ERR_PARSE, *out
+ * NULL, and in `diags` one text with every error, in the format of policy_diags_format (file:line:col, the
+ * line, a caret, what was expected); or ERR_NOMEM. An empty text is an empty vault.
+ */
+int vault_parse(const char *path, struct slice text, struct vault **out, struct buf *diags);
+void vault_free(struct vault *v);
+
+/*
+ * Reads every secret. `env` is looked up in this process's environment; `exec` runs without a shell, in the
+ * vault file's folder, with no input and its error output thrown away (it might hold the secret), and has
+ * `exec_ms` (VAULT_EXEC_MS) before it is killed. Of a file's or helper's output one final line break is taken
+ * off. A secret that is empty, too long, or holds a line break, a NUL or another control character is an
+ * error, as is one that a chosen form can't carry. Returns 0, or ERR_DENIED with every error in `diags`. The
+ * vault holds no secret then.
+ */
+int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags);
+
+/* Overwrites in this process's environment block the values of the variables that the vault reads, and unsets
+ * them. */
+void vault_wipe_env(const struct vault *v);
+
+/* --- what is in it: no secrets -----------------------------------------------------------------------------
+ * */
+
+size_t vault_count(const struct vault *v);
+const char *vault_name(const struct vault *v, size_t i);
+bool vault_has(const struct vault *v, struct slice name);
+
+enum vault_source_kind {
+    VAULT_FROM_ENV, /* `name` is the variable: to be taken out of the sandbox's environment */
+    VAULT_FROM_FILE, /* `name` is the file's path (absolute if the vault's path was): to be covered in the sandbox */
+    VAULT_FROM_EXEC,           /* `name` is the program */
+    VAULT_FROM_GIT_CREDENTIAL, /* … a helper that speaks git's credential protocol */
+};
+
+struct vault_source {
+    enum vault_source_kind kind;
+    const char *name; /* borrowed */
+};
+
+/* The source of credential `i`. */
+struct vault_source vault_source(const struct vault *v, size_t i);
+
+/* --- binding and rendering ---------------------------------------------------------------------------------
+ * */
+
+struct vault_origin {
+    enum url_scheme scheme;
+    struct slice host; /* canonical: url_host_slice() */
+    uint16_t port;
+};
+
+/* 0; ERR_NOTFOUND (no such credential); ERR_DENIED (its `for` names no such scheme, host and port, or not
+ * this path), with a message that names credential and origin. `path` is canonical (url_path_canonical),
+ * without query. */
+int vault_bound(const struct vault *v, struct slice name, const struct vault_origin *origin,
+                struct slice path, struct errmsg *msg);
+
+/*
+ * The header for one request: checks the binding as above, then *header gets the field's name (borrowed from
+ * the vault) and *value the whole value ("Basic …"), which the caller releases. On failure *value is empty.
+ */
+int vault_render(const struct vault *v, struct slice name, const struct vault_origin *origin,
+                 struct slice path, const char **header, struct secret *value, struct errmsg *msg);
+
+#endif

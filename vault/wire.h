@@ -1,0 +1,38 @@
+/*
+ * The messages between keeper, worker and supervisor. Each question has a number of the asker's choosing; its
+ * answer carries it. Fields in order; `str` is a length and bytes (base/msg.h).
+ *
+ *   to the keeper, from the supervisor:
+ *     VAULT_GRANT     u64 sandbox, u32 n, n × str credential    what it may be lent, in place of the earlier grant
+ *     VAULT_REVOKE    u64 sandbox                                the sandbox has ended
+ *   to the keeper, from a worker:
+ *     VAULT_MINT      u32 number, str name, str spki
+ *     VAULT_RENDER    u32 number, u64 sandbox, str credential,
+ *                         u8 scheme (0 http, 1 https), str host, u16 port, str path
+ *     VAULT_ASK_BINDINGS  (nothing)
+ *   from the keeper, to a worker:
+ *     VAULT_MINTED    u32 number, u8 ok, str DER; or, not ok, u8 err (-enum err), str why
+ *     VAULT_RENDERED  u32 number, u8 ok, str header, str value; or as above
+ *     VAULT_BINDINGS  u32 n, n × (str host, u32 m, m × str field)
+ *
+ * GRANT and REVOKE have no answer; the keeper handles what comes on one socket in order. A grant whose
+ * credential the vault does not have is kept: RENDER then says ERR_NOTFOUND.
+ */
+#ifndef VAULT_WIRE_H
+#define VAULT_WIRE_H
+
+enum vault_message {
+    VAULT_GRANT = 0x0200,
+    VAULT_REVOKE = 0x0201,
+    VAULT_MINT = 0x0210,
+    VAULT_RENDER = 0x0211,
+    VAULT_ASK_BINDINGS = 0x0212,
+    VAULT_MINTED = 0x0220,
+    VAULT_RENDERED = 0x0221,
+    VAULT_BINDINGS = 0x0222,
+};
+
+#define VAULT_GRANT_MAX   1024 /* credentials of one sandbox */
+#define VAULT_SANDBOX_MAX 65536
+
+#endif
