@@ -1,0 +1,229 @@
+"""Runs the built program.
+
+    r = exeat.run("allow GET https://a.test/ok\\n", ["curl", "-s", "https://a.test/ok"],
+                  resolve=[server.resolve("a.test")], upstream_ca=[pki.ca])
+    r.code, r.out, r.err        # exit status, text of stdout and stderr
+    r.decisions                 # every record of the log, in order
+    r.verdict(url="https://a.test/ok")["rule"]
+
+By default the program runs as an unprivileged user, even if the tests are run by root (user="root" runs
+it as root), with a home folder of its own and an environment that has nothing of ours in it.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import work
+
+TOP = os.environ.get("TOP_SRCDIR") or os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
+_program = None
+
+
+def program():
+    """The program's path, where every user can run it."""
+    global _program
+    if _program is None:
+        built = os.environ.get("EXEAT") or os.path.join(TOP, "build", "exeat")
+        if not os.access(built, os.X_OK):
+            raise AssertionError("no program at %s: make, or set EXEAT" % built)
+        _program = os.path.join(work.base(), "exeat")
+        shutil.copy(built, _program)
+        os.chmod(_program, 0o755)
+    return _program
+
+
+class Result:
+    """What a run has left."""
+
+    def __init__(self, code, out, err, log, home, seconds):
+        self.code = code
+        self.raw_out = out
+        self.raw_err = err
+        self.out = out.decode("utf-8", "replace")
+        self.err = err.decode("utf-8", "replace")
+        self.decisions = read_log(log)
+        self.home = home
+        self.log = log
+        self.seconds = seconds
+
+    def events(self, event=None, **fields):
+        """The records of that event whose fields have these values (a callable is asked)."""
+        return select(self.decisions, event, **fields)
+
+    def verdicts(self, **fields):
+        return self.events("verdict", **fields)
+
+    def outcomes(self, **fields):
+        return self.events("outcome", **fields)
+
+    def verdict(self, **fields):
+        """The one verdict with these fields; anything but one is a failure."""
+        found = self.verdicts(**fields)
+        if len(found) != 1:
+            raise AssertionError("%d verdicts with %r in %r" % (len(found), fields, self.decisions))
+        return found[0]
+
+    def outcome_of(self, record):
+        """The outcome with the id of a verdict, or None."""
+        found = self.events("outcome", id=record["id"])
+        return found[0] if found else None
+
+    def __str__(self):
+        return "exit %d in %.2f s\n--- stdout\n%s\n--- stderr\n%s\n--- decisions\n%s" % (
+            self.code, self.seconds, self.out[-4000:], self.err[-8000:],
+            "\n".join(json.dumps(d) for d in self.decisions[-40:]))
+
+
+def select(records, event=None, **fields):
+    def fits(record):
+        if event is not None and record.get("event") != event:
+            return False
+        return all((want(record.get(key)) if callable(want) else record.get(key) == want)
+                   for key, want in fields.items())
+    return [r for r in records if fits(r)]
+
+
+def read_log(path):
+    """The complete lines of a log of decisions."""
+    if not os.path.exists(path):
+        return []
+    with open(path, "rb") as f:
+        lines = f.read().split(b"\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def environment(home, extra=None):
+    env = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        "HOME": home, "LANG": "C.UTF-8", "XDG_STATE_HOME": os.path.join(home, "state"),
+        "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "T", "GIT_AUTHOR_EMAIL": "t@example.com",
+        "GIT_COMMITTER_NAME": "T", "GIT_COMMITTER_EMAIL": "t@example.com",
+    }
+    if os.environ.get("ASAN_OPTIONS"):
+        env["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"]
+    env.update(extra or {})
+    return {k: v for k, v in env.items() if v is not None}
+
+
+class Sandbox:
+    """`exeat run`, started. Use as a context manager, or through run()."""
+
+    def __init__(self, policy, command, *, vault=None, sets=None, name=None, log=None, redis=None,
+                 upstream_ca=(), resolve=(), state=None, workers=None, flags=(), user=None, env=None,
+                 home=None, cwd=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                 stderr=subprocess.PIPE, program_args=None, **popen):
+        self.home = home or work.folder("home.", user=_user(user), mode=0o700)
+        self.log = log or os.path.join(self.home, "decisions.jsonl")
+        if isinstance(command, str):
+            command = ["sh", "-c", command]
+        args = [program(), "run"]
+        for path in self._policies(policy, user):
+            args += ["--policy", path]
+        if vault is not None:
+            args += ["--vault", self._file("credentials", vault, user, 0o600)]
+        for key, value in (sets or {}).items():
+            args += ["--set", "%s=%s" % (key, value)]
+        for option, value in (("--name", name), ("--redis", redis), ("--state", state),
+                              ("--workers", workers), ("--log", self.log)):
+            if value is not None:
+                args += [option, str(value)]
+        for path in [upstream_ca] if isinstance(upstream_ca, str) else upstream_ca:
+            args += ["--upstream-ca", path]
+        for entry in [resolve] if isinstance(resolve, str) else resolve:
+            args += ["--resolve", entry]
+        args += list(flags) + ["--"] + list(command)
+        self.args = program_args or args
+        self.began = time.monotonic()
+        self.process = work.popen(self.args, user=_user(user), cwd=cwd or self.home, env=environment(self.home, env),
+                                  stdin=stdin, stdout=stdout, stderr=stderr, **popen)
+
+    def _file(self, name, content, user, mode=0o644):
+        """A file's path as it is, or that of a new file with this content."""
+        if "\n" not in content and os.path.isabs(content):
+            return content
+        return work.write(os.path.join(self.home, name), content, mode, _user(user))
+
+    def _policies(self, policy, user):
+        if policy is None:
+            return []
+        if isinstance(policy, str):
+            policy = [policy]
+        return [self._file("test%d.policy" % i if i else "test.policy", p, user) for i, p in enumerate(policy)]
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def decisions(self):
+        return read_log(self.log)
+
+    def wait(self, timeout=30, stdin=None):
+        """Waits for the end; a run that takes longer is killed, and the test fails."""
+        try:
+            out, err = self.process.communicate(stdin, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGKILL)
+            out, err = self.process.communicate()
+            r = Result(-9, out or b"", err or b"", self.log, self.home, time.monotonic() - self.began)
+            raise AssertionError("exeat run took longer than %g s: %s" % (timeout, r)) from None
+        return Result(self.process.returncode, out or b"", err or b"", self.log, self.home,
+                      time.monotonic() - self.began)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        work.end(self.process)
+
+
+def _user(user):
+    """A user's name as work.account() has it: "root" unless root runs the tests."""
+    if user is None:
+        return work.PLAIN_USER if work.account(None) is not None else "root"
+    return user
+
+
+def run(policy, command, *, timeout=30, stdin=None, **options):
+    """Runs a command under a policy (its text, or the path of a file, or a list of these, or None)."""
+    import tap
+    source = subprocess.PIPE if stdin is not None else subprocess.DEVNULL
+    with Sandbox(policy, command, stdin=source, **options) as sandbox:
+        result = sandbox.wait(timeout, stdin.encode() if isinstance(stdin, str) else stdin)
+    tap.note("$ " + " ".join(sandbox.args[1:]))
+    tap.note(result)
+    return result
+
+
+def call(*args, user=None, env=None, timeout=30, stdin=None, home=None):
+    """Any other command of the program: exeat.call("--version")."""
+    import tap
+    home = home or work.folder("home.", user=_user(user), mode=0o700)
+    process = work.popen([program(), *args], user=_user(user), cwd=home, env=environment(home, env),
+                         stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    began = time.monotonic()
+    try:
+        out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=timeout)
+    finally:
+        work.end(process)
+    result = Result(process.returncode, out, err, os.path.join(home, "decisions.jsonl"), home,
+                    time.monotonic() - began)
+    tap.note("$ exeat " + " ".join(args))
+    tap.note(result)
+    return result
+
+
+def as_user(user=None):
+    """Name of the user that run(user=user) runs as."""
+    return _user(user)
+
+
+def user_namespaces():
+    """None if the host lets the tests' user make namespaces, else the reason why not."""
+    process = work.popen(["unshare", "--user", "--map-root-user", "--net", "true"], user=_user(None),
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/")
+    _, err = process.communicate(timeout=10)
+    return None if process.returncode == 0 else err.decode("utf-8", "replace").strip()
