@@ -9,48 +9,37 @@ struct range4 {
 };
 
 #define NET4(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
-#define MASK4(bits) (0xffffffffu << (32 - (bits)))
+#define MASK4(bits)      (0xffffffffu << (32 - (bits)))
 
 /* IANA IPv4 Special-Purpose Address Registry (RFC 6890), less the documentation networks, which route nowhere; and metadata
  * services that clouds put at public-looking addresses. The first match counts. */
 static const struct range4 ranges4[] = {
-    {NET4(0, 0, 0, 0), MASK4(8), ADDR_UNSPECIFIED},
-    {NET4(127, 0, 0, 0), MASK4(8), ADDR_LOOPBACK},
-    {NET4(100, 100, 100, 200), MASK4(32), ADDR_METADATA},
-    {NET4(168, 63, 129, 16), MASK4(32), ADDR_METADATA},
-    {NET4(192, 0, 0, 192), MASK4(32), ADDR_METADATA},
-    {NET4(10, 0, 0, 0), MASK4(8), ADDR_PRIVATE},
-    {NET4(172, 16, 0, 0), MASK4(12), ADDR_PRIVATE},
-    {NET4(192, 168, 0, 0), MASK4(16), ADDR_PRIVATE},
-    {NET4(100, 64, 0, 0), MASK4(10), ADDR_PRIVATE},
-    {NET4(198, 18, 0, 0), MASK4(15), ADDR_PRIVATE},
-    {NET4(169, 254, 0, 0), MASK4(16), ADDR_LINK_LOCAL},
-    {NET4(224, 0, 0, 0), MASK4(4), ADDR_MULTICAST},
-    {NET4(240, 0, 0, 0), MASK4(4), ADDR_RESERVED},
-    {NET4(192, 0, 0, 0), MASK4(24), ADDR_RESERVED},
+    {NET4(0, 0, 0, 0), MASK4(8), ADDR_UNSPECIFIED},       {NET4(127, 0, 0, 0), MASK4(8), ADDR_LOOPBACK},
+    {NET4(100, 100, 100, 200), MASK4(32), ADDR_METADATA}, {NET4(168, 63, 129, 16), MASK4(32), ADDR_METADATA},
+    {NET4(192, 0, 0, 192), MASK4(32), ADDR_METADATA},     {NET4(10, 0, 0, 0), MASK4(8), ADDR_PRIVATE},
+    {NET4(172, 16, 0, 0), MASK4(12), ADDR_PRIVATE},       {NET4(192, 168, 0, 0), MASK4(16), ADDR_PRIVATE},
+    {NET4(100, 64, 0, 0), MASK4(10), ADDR_PRIVATE},       {NET4(198, 18, 0, 0), MASK4(15), ADDR_PRIVATE},
+    {NET4(169, 254, 0, 0), MASK4(16), ADDR_LINK_LOCAL},   {NET4(224, 0, 0, 0), MASK4(4), ADDR_MULTICAST},
+    {NET4(240, 0, 0, 0), MASK4(4), ADDR_RESERVED},        {NET4(192, 0, 0, 0), MASK4(24), ADDR_RESERVED},
     {NET4(192, 88, 99, 0), MASK4(24), ADDR_RESERVED},
 };
 
-static enum addr_kind kind4(uint32_t ip)
-{
+static enum addr_kind kind4(uint32_t ip) {
     for (size_t i = 0; i < sizeof ranges4 / sizeof ranges4[0]; i++)
         if ((ip & ranges4[i].mask) == ranges4[i].net)
             return ranges4[i].kind;
     return ADDR_PUBLIC;
 }
 
-static uint32_t be32(const uint8_t *p)
-{
+static uint32_t be32(const uint8_t *p) {
     return NET4(p[0], p[1], p[2], p[3]);
 }
 
-static bool starts(const uint8_t *p, const uint8_t *prefix, size_t n)
-{
+static bool starts(const uint8_t *p, const uint8_t *prefix, size_t n) {
     return memcmp(p, prefix, n) == 0;
 }
 
-static enum addr_kind kind6(const uint8_t *p)
-{
+static enum addr_kind kind6(const uint8_t *p) {
     static const uint8_t zero[16] = {0};
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     static const uint8_t translated[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0};
@@ -88,8 +77,7 @@ static enum addr_kind kind6(const uint8_t *p)
     return ADDR_PUBLIC;
 }
 
-enum addr_kind addr_kind(const struct addr *a)
-{
+enum addr_kind addr_kind(const struct addr *a) {
     if (a->sa.sa_family == AF_INET)
         return kind4(ntohl(a->in.sin_addr.s_addr));
     if (a->sa.sa_family == AF_INET6)
@@ -97,31 +85,21 @@ enum addr_kind addr_kind(const struct addr *a)
     return ADDR_RESERVED;
 }
 
-const char *addr_kind_text(enum addr_kind kind)
-{
+const char *addr_kind_text(enum addr_kind kind) {
     switch (kind) {
-    case ADDR_PUBLIC:
-        return "public";
-    case ADDR_UNSPECIFIED:
-        return "unspecified";
-    case ADDR_LOOPBACK:
-        return "loopback";
-    case ADDR_PRIVATE:
-        return "private";
-    case ADDR_LINK_LOCAL:
-        return "link-local";
-    case ADDR_METADATA:
-        return "cloud metadata";
-    case ADDR_MULTICAST:
-        return "multicast";
-    case ADDR_RESERVED:
-        return "reserved";
+    case ADDR_PUBLIC: return "public";
+    case ADDR_UNSPECIFIED: return "unspecified";
+    case ADDR_LOOPBACK: return "loopback";
+    case ADDR_PRIVATE: return "private";
+    case ADDR_LINK_LOCAL: return "link-local";
+    case ADDR_METADATA: return "cloud metadata";
+    case ADDR_MULTICAST: return "multicast";
+    case ADDR_RESERVED: return "reserved";
     }
     return "unknown";
 }
 
-bool addr_parse(struct slice literal, uint16_t port, struct addr *out)
-{
+bool addr_parse(struct slice literal, uint16_t port, struct addr *out) {
     if (literal.n >= 2 && literal.p[0] == '[' && literal.p[literal.n - 1] == ']') {
         literal = slice_sub(literal, 1, literal.n - 2);
         if (slice_find(literal, ':') < 0)
@@ -149,31 +127,28 @@ bool addr_parse(struct slice literal, uint16_t port, struct addr *out)
     return true;
 }
 
-struct addr addr_from(const struct sockaddr *sa, socklen_t len)
-{
+struct addr addr_from(const struct sockaddr *sa, socklen_t len) {
     struct addr a = {0};
-    if ((sa->sa_family == AF_INET && len >= sizeof a.in) || (sa->sa_family == AF_INET6 && len >= sizeof a.in6)) {
+    if ((sa->sa_family == AF_INET && len >= sizeof a.in) ||
+        (sa->sa_family == AF_INET6 && len >= sizeof a.in6)) {
         a.len = sa->sa_family == AF_INET ? sizeof a.in : sizeof a.in6;
         memcpy(&a.sa, sa, a.len);
     }
     return a;
 }
 
-uint16_t addr_port(const struct addr *a)
-{
+uint16_t addr_port(const struct addr *a) {
     return a->sa.sa_family == AF_INET6 ? ntohs(a->in6.sin6_port) : ntohs(a->in.sin_port);
 }
 
-void addr_set_port(struct addr *a, uint16_t port)
-{
+void addr_set_port(struct addr *a, uint16_t port) {
     if (a->sa.sa_family == AF_INET6)
         a->in6.sin6_port = htons(port);
     else
         a->in.sin_port = htons(port);
 }
 
-bool addr_eq(const struct addr *a, const struct addr *b)
-{
+bool addr_eq(const struct addr *a, const struct addr *b) {
     if (a->len != b->len || a->len == 0 || a->sa.sa_family != b->sa.sa_family || addr_port(a) != addr_port(b))
         return false;
     if (a->sa.sa_family == AF_INET)
@@ -181,8 +156,7 @@ bool addr_eq(const struct addr *a, const struct addr *b)
     return memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, 16) == 0;
 }
 
-const char *addr_text(const struct addr *a, bool with_port, char out[ADDR_TEXT_MAX])
-{
+const char *addr_text(const struct addr *a, bool with_port, char out[ADDR_TEXT_MAX]) {
     char ip[INET6_ADDRSTRLEN];
     bool six = a->sa.sa_family == AF_INET6;
     const void *bytes = six ? (const void *)&a->in6.sin6_addr : (const void *)&a->in.sin_addr;

@@ -6,26 +6,22 @@
 
 #define BUF_FIRST 256
 
-void buf_init(struct buf *b, size_t limit)
-{
+void buf_init(struct buf *b, size_t limit) {
     *b = (struct buf){.limit = limit};
 }
 
-void buf_release(struct buf *b)
-{
+void buf_release(struct buf *b) {
     free(b->data);
     *b = (struct buf){.limit = b->limit};
 }
 
-void buf_clear(struct buf *b)
-{
+void buf_clear(struct buf *b) {
     b->start = b->end = 0;
     b->failed = false;
 }
 
 /* Moves the contents to the front or into a larger block, so that `need` bytes fit behind them. */
-static int buf_grow(struct buf *b, size_t need)
-{
+static int buf_grow(struct buf *b, size_t need) {
     size_t len = buf_len(b);
     if (b->cap - len >= need && b->start >= b->cap / 2) {
         memmove(b->data, b->data + b->start, len);
@@ -52,8 +48,7 @@ static int buf_grow(struct buf *b, size_t need)
     return 0;
 }
 
-int buf_reserve(struct buf *b, size_t n, char **room)
-{
+int buf_reserve(struct buf *b, size_t n, char **room) {
     size_t len = buf_len(b);
     if (len > b->limit || n > b->limit - len) {
         b->failed = true;
@@ -72,20 +67,17 @@ int buf_reserve(struct buf *b, size_t n, char **room)
     return 0;
 }
 
-void buf_commit(struct buf *b, size_t n)
-{
+void buf_commit(struct buf *b, size_t n) {
     b->end += n;
 }
 
-void buf_consume(struct buf *b, size_t n)
-{
+void buf_consume(struct buf *b, size_t n) {
     b->start += n;
     if (b->start >= b->end)
         b->start = b->end = 0;
 }
 
-int buf_put(struct buf *b, struct slice s)
-{
+int buf_put(struct buf *b, struct slice s) {
     char *room;
     int r = buf_reserve(b, s.n, &room);
     if (r)
@@ -96,18 +88,15 @@ int buf_put(struct buf *b, struct slice s)
     return 0;
 }
 
-int buf_puts(struct buf *b, const char *s)
-{
+int buf_puts(struct buf *b, const char *s) {
     return buf_put(b, slice_str(s));
 }
 
-int buf_putc(struct buf *b, char c)
-{
+int buf_putc(struct buf *b, char c) {
     return buf_put(b, slice_make(&c, 1));
 }
 
-int buf_printf(struct buf *b, const char *format, ...)
-{
+int buf_printf(struct buf *b, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
     int n = vsnprintf(NULL, 0, format, ap);
@@ -136,8 +125,7 @@ int buf_printf(struct buf *b, const char *format, ...)
     return 0;
 }
 
-const char *buf_cstr(struct buf *b)
-{
+const char *buf_cstr(struct buf *b) {
     if (b->cap - b->end < 1 || !b->data) {
         if (buf_grow(b, 1)) {
             b->failed = true;
@@ -148,8 +136,7 @@ const char *buf_cstr(struct buf *b)
     return b->data + b->start;
 }
 
-void buf_trim(struct buf *b)
-{
+void buf_trim(struct buf *b) {
     if (buf_len(b) == 0) {
         free(b->data);
         b->data = NULL;

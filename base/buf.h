@@ -13,11 +13,11 @@
 
 struct buf {
     char *data;
-    size_t start;  /* first byte not yet consumed */
-    size_t end;    /* one past the last byte */
-    size_t cap;    /* bytes allocated at `data` */
-    size_t limit;  /* `end - start` never passes this */
-    bool failed;   /* a write did not fit or memory was short */
+    size_t start; /* first byte not yet consumed */
+    size_t end;   /* one past the last byte */
+    size_t cap;   /* bytes allocated at `data` */
+    size_t limit; /* `end - start` never passes this */
+    bool failed;  /* a write did not fit or memory was short */
 };
 
 void buf_init(struct buf *b, size_t limit);
@@ -26,13 +26,11 @@ void buf_release(struct buf *b);
 /* Empties the buffer and takes `failed` back; keeps the memory for the next use. */
 void buf_clear(struct buf *b);
 
-static inline size_t buf_len(const struct buf *b)
-{
+static inline size_t buf_len(const struct buf *b) {
     return b->end - b->start;
 }
 
-static inline struct slice buf_slice(const struct buf *b)
-{
+static inline struct slice buf_slice(const struct buf *b) {
     return (struct slice){b->data ? b->data + b->start : NULL, b->end - b->start};
 }
 

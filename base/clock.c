@@ -3,33 +3,28 @@
 #include <string.h>
 #include <time.h>
 
-static uint64_t clock_ms(clockid_t which)
-{
+static uint64_t clock_ms(clockid_t which) {
     struct timespec t;
     clock_gettime(which, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-uint64_t clock_monotonic_ms(void)
-{
+uint64_t clock_monotonic_ms(void) {
     return clock_ms(CLOCK_MONOTONIC);
 }
 
-uint64_t clock_wall_ms(void)
-{
+uint64_t clock_wall_ms(void) {
     return clock_ms(CLOCK_REALTIME);
 }
 
-static void put_digits(char *at, unsigned value, int width)
-{
+static void put_digits(char *at, unsigned value, int width) {
     for (int i = width - 1; i >= 0; i--) {
         at[i] = (char)('0' + value % 10);
         value /= 10;
     }
 }
 
-void clock_rfc3339(uint64_t wall_ms, char out[CLOCK_RFC3339_SIZE])
-{
+void clock_rfc3339(uint64_t wall_ms, char out[CLOCK_RFC3339_SIZE]) {
     time_t seconds = (time_t)(wall_ms / 1000);
     struct tm tm;
     gmtime_r(&seconds, &tm);

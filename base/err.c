@@ -5,51 +5,31 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *err_text(int err)
-{
+const char *err_text(int err) {
     switch ((enum err)err) {
-    case ERR_OK:
-        return "no error";
-    case ERR_INTERNAL:
-        return "internal error";
-    case ERR_NOMEM:
-        return "out of memory";
-    case ERR_IO:
-        return "input or output failed";
-    case ERR_AGAIN:
-        return "would block";
-    case ERR_EOF:
-        return "end of stream";
-    case ERR_LIMIT:
-        return "limit reached";
-    case ERR_PARSE:
-        return "malformed";
-    case ERR_AMBIGUOUS:
-        return "ambiguous";
-    case ERR_INCOMPLETE:
-        return "incomplete";
-    case ERR_DENIED:
-        return "denied";
-    case ERR_NOTFOUND:
-        return "not found";
-    case ERR_EXISTS:
-        return "exists already";
-    case ERR_USAGE:
-        return "wrong usage";
-    case ERR_UNSUPPORTED:
-        return "not supported";
-    case ERR_TIMEOUT:
-        return "timed out";
-    case ERR_CRYPTO:
-        return "cryptographic operation failed";
-    case ERR_PEER:
-        return "protocol between processes broken";
+    case ERR_OK: return "no error";
+    case ERR_INTERNAL: return "internal error";
+    case ERR_NOMEM: return "out of memory";
+    case ERR_IO: return "input or output failed";
+    case ERR_AGAIN: return "would block";
+    case ERR_EOF: return "end of stream";
+    case ERR_LIMIT: return "limit reached";
+    case ERR_PARSE: return "malformed";
+    case ERR_AMBIGUOUS: return "ambiguous";
+    case ERR_INCOMPLETE: return "incomplete";
+    case ERR_DENIED: return "denied";
+    case ERR_NOTFOUND: return "not found";
+    case ERR_EXISTS: return "exists already";
+    case ERR_USAGE: return "wrong usage";
+    case ERR_UNSUPPORTED: return "not supported";
+    case ERR_TIMEOUT: return "timed out";
+    case ERR_CRYPTO: return "cryptographic operation failed";
+    case ERR_PEER: return "protocol between processes broken";
     }
     return "unknown error";
 }
 
-int errmsg_set(struct errmsg *msg, int err, const char *format, ...)
-{
+int errmsg_set(struct errmsg *msg, int err, const char *format, ...) {
     if (msg) {
         int saved = errno;
         va_list ap;
@@ -61,8 +41,7 @@ int errmsg_set(struct errmsg *msg, int err, const char *format, ...)
     return err;
 }
 
-int errmsg_errno(struct errmsg *msg, int err, const char *format, ...)
-{
+int errmsg_errno(struct errmsg *msg, int err, const char *format, ...) {
     if (msg) {
         int saved = errno;
         va_list ap;
@@ -76,8 +55,7 @@ int errmsg_errno(struct errmsg *msg, int err, const char *format, ...)
     return err;
 }
 
-void errmsg_prefix(struct errmsg *msg, const char *format, ...)
-{
+void errmsg_prefix(struct errmsg *msg, const char *format, ...) {
     if (!msg)
         return;
     char old[sizeof msg->text];

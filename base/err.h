@@ -10,23 +10,23 @@
 
 enum err {
     ERR_OK = 0,
-    ERR_INTERNAL = -1,   /* a bug of ours; nothing the caller did */
-    ERR_NOMEM = -2,      /* allocation failed */
-    ERR_IO = -3,         /* a system call failed; errno said why, the message repeats it */
-    ERR_AGAIN = -4,      /* would block: try again when the descriptor is ready */
-    ERR_EOF = -5,        /* the peer has ended the stream */
-    ERR_LIMIT = -6,      /* a hard limit of ours was reached */
-    ERR_PARSE = -7,      /* bytes that do not follow their grammar */
-    ERR_AMBIGUOUS = -8,  /* bytes that two parsers could read differently: refused */
-    ERR_INCOMPLETE = -9, /* a valid beginning: more bytes are needed */
-    ERR_DENIED = -10,    /* refused by policy, binding or permission */
-    ERR_NOTFOUND = -11,  /* no such thing */
-    ERR_EXISTS = -12,    /* it is there already */
-    ERR_USAGE = -13,     /* the caller's arguments are off */
+    ERR_INTERNAL = -1,     /* a bug of ours; nothing the caller did */
+    ERR_NOMEM = -2,        /* allocation failed */
+    ERR_IO = -3,           /* a system call failed; errno said why, the message repeats it */
+    ERR_AGAIN = -4,        /* would block: try again when the descriptor is ready */
+    ERR_EOF = -5,          /* the peer has ended the stream */
+    ERR_LIMIT = -6,        /* a hard limit of ours was reached */
+    ERR_PARSE = -7,        /* bytes that do not follow their grammar */
+    ERR_AMBIGUOUS = -8,    /* bytes that two parsers could read differently: refused */
+    ERR_INCOMPLETE = -9,   /* a valid beginning: more bytes are needed */
+    ERR_DENIED = -10,      /* refused by policy, binding or permission */
+    ERR_NOTFOUND = -11,    /* no such thing */
+    ERR_EXISTS = -12,      /* it is there already */
+    ERR_USAGE = -13,       /* the caller's arguments are off */
     ERR_UNSUPPORTED = -14, /* known, but not on this host or not yet */
-    ERR_TIMEOUT = -15,   /* a time limit passed */
-    ERR_CRYPTO = -16,    /* OpenSSL refused; the message carries its reason */
-    ERR_PEER = -17,      /* another process of ours broke the protocol */
+    ERR_TIMEOUT = -15,     /* a time limit passed */
+    ERR_CRYPTO = -16,      /* OpenSSL refused; the message carries its reason */
+    ERR_PEER = -17,        /* another process of ours broke the protocol */
 };
 
 #define ERRMSG_MAX 1024

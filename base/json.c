@@ -4,13 +4,11 @@
 
 #define JSON_DEPTH 16
 
-void json_init(struct json *j, struct buf *out)
-{
+void json_init(struct json *j, struct buf *out) {
     *j = (struct json){.out = out};
 }
 
-static void json_before_value(struct json *j)
-{
+static void json_before_value(struct json *j) {
     if (j->after_key) {
         j->after_key = false;
         return;
@@ -23,8 +21,7 @@ static void json_before_value(struct json *j)
     j->filled |= bit;
 }
 
-static void json_open(struct json *j, char bracket, bool array)
-{
+static void json_open(struct json *j, char bracket, bool array) {
     json_before_value(j);
     if (j->depth == JSON_DEPTH) {
         j->out->failed = true;
@@ -37,18 +34,15 @@ static void json_open(struct json *j, char bracket, bool array)
     j->arrays = array ? j->arrays | bit : j->arrays & ~bit;
 }
 
-void json_object(struct json *j)
-{
+void json_object(struct json *j) {
     json_open(j, '{', false);
 }
 
-void json_array(struct json *j)
-{
+void json_array(struct json *j) {
     json_open(j, '[', true);
 }
 
-void json_close(struct json *j)
-{
+void json_close(struct json *j) {
     if (j->depth == 0) {
         j->out->failed = true;
         return;
@@ -57,8 +51,7 @@ void json_close(struct json *j)
     j->depth--;
 }
 
-size_t utf8_sequence(struct slice s)
-{
+size_t utf8_sequence(struct slice s) {
     if (s.n == 0)
         return 0;
     const unsigned char *p = (const unsigned char *)s.p;
@@ -77,8 +70,7 @@ size_t utf8_sequence(struct slice s)
     return n;
 }
 
-static void json_escape(struct json *j, struct slice s)
-{
+static void json_escape(struct json *j, struct slice s) {
     buf_putc(j->out, '"');
     size_t plain = 0; /* start of the run that needs no change */
     for (size_t i = 0; i < s.n;) {
@@ -103,39 +95,33 @@ static void json_escape(struct json *j, struct slice s)
     buf_putc(j->out, '"');
 }
 
-void json_key(struct json *j, const char *key)
-{
+void json_key(struct json *j, const char *key) {
     json_before_value(j);
     json_escape(j, slice_str(key));
     buf_putc(j->out, ':');
     j->after_key = true;
 }
 
-void json_string(struct json *j, struct slice s)
-{
+void json_string(struct json *j, struct slice s) {
     json_before_value(j);
     json_escape(j, s);
 }
 
-void json_cstring(struct json *j, const char *s)
-{
+void json_cstring(struct json *j, const char *s) {
     json_string(j, slice_str(s));
 }
 
-void json_u64(struct json *j, uint64_t v)
-{
+void json_u64(struct json *j, uint64_t v) {
     json_before_value(j);
     buf_printf(j->out, "%" PRIu64, v);
 }
 
-void json_bool(struct json *j, bool v)
-{
+void json_bool(struct json *j, bool v) {
     json_before_value(j);
     buf_puts(j->out, v ? "true" : "false");
 }
 
-void json_null(struct json *j)
-{
+void json_null(struct json *j) {
     json_before_value(j);
     buf_puts(j->out, "null");
 }

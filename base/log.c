@@ -8,20 +8,17 @@
 static const char *log_role;
 static enum log_level log_threshold = LOG_LEVEL_WARN;
 
-void log_setup(const char *role, enum log_level level)
-{
+void log_setup(const char *role, enum log_level level) {
     log_role = role;
     log_threshold = level;
 }
 
-enum log_level log_level(void)
-{
+enum log_level log_level(void) {
     return log_threshold;
 }
 
 /* One write(2) a line, so that lines of several processes never mix. */
-void log_write(enum log_level level, const char *format, ...)
-{
+void log_write(enum log_level level, const char *format, ...) {
     if (level > log_threshold)
         return;
     int saved = errno;

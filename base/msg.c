@@ -7,8 +7,7 @@
 
 #define MSG_HEADER 4
 
-static void put_bytes(struct msg_out *m, const void *p, size_t n)
-{
+static void put_bytes(struct msg_out *m, const void *p, size_t n) {
     if (m->err)
         return;
     if (n > m->cap - m->n) {
@@ -20,44 +19,37 @@ static void put_bytes(struct msg_out *m, const void *p, size_t n)
     m->n += n;
 }
 
-static void put_le(struct msg_out *m, uint64_t v, size_t n)
-{
+static void put_le(struct msg_out *m, uint64_t v, size_t n) {
     uint8_t b[8];
     for (size_t i = 0; i < n; i++)
         b[i] = (uint8_t)(v >> (8 * i));
     put_bytes(m, b, n);
 }
 
-void msg_begin(struct msg_out *m, void *memory, size_t cap, uint16_t type)
-{
+void msg_begin(struct msg_out *m, void *memory, size_t cap, uint16_t type) {
     *m = (struct msg_out){.p = memory, .cap = cap < MSG_MAX ? cap : MSG_MAX};
     msg_put_u8(m, MSG_VERSION);
     msg_put_u8(m, 0);
     msg_put_u16(m, type);
 }
 
-void msg_put_u8(struct msg_out *m, uint8_t v)
-{
+void msg_put_u8(struct msg_out *m, uint8_t v) {
     put_le(m, v, 1);
 }
 
-void msg_put_u16(struct msg_out *m, uint16_t v)
-{
+void msg_put_u16(struct msg_out *m, uint16_t v) {
     put_le(m, v, 2);
 }
 
-void msg_put_u32(struct msg_out *m, uint32_t v)
-{
+void msg_put_u32(struct msg_out *m, uint32_t v) {
     put_le(m, v, 4);
 }
 
-void msg_put_u64(struct msg_out *m, uint64_t v)
-{
+void msg_put_u64(struct msg_out *m, uint64_t v) {
     put_le(m, v, 8);
 }
 
-void msg_put_slice(struct msg_out *m, struct slice s)
-{
+void msg_put_slice(struct msg_out *m, struct slice s) {
     if (s.n > MSG_MAX) {
         m->err = ERR_LIMIT;
         return;
@@ -66,13 +58,11 @@ void msg_put_slice(struct msg_out *m, struct slice s)
     put_bytes(m, s.p, s.n);
 }
 
-void msg_put_str(struct msg_out *m, const char *s)
-{
+void msg_put_str(struct msg_out *m, const char *s) {
     msg_put_slice(m, slice_str(s));
 }
 
-void msg_put_fd(struct msg_out *m, int fd)
-{
+void msg_put_fd(struct msg_out *m, int fd) {
     if (m->nfds == MSG_FDS_MAX) {
         m->err = ERR_LIMIT;
         return;
@@ -80,8 +70,7 @@ void msg_put_fd(struct msg_out *m, int fd)
     m->fds[m->nfds++] = fd;
 }
 
-int msg_send(int fd, const struct msg_out *m)
-{
+int msg_send(int fd, const struct msg_out *m) {
     if (m->err)
         return m->err;
     struct iovec iov = {.iov_base = m->p, .iov_len = m->n};
@@ -112,8 +101,7 @@ int msg_send(int fd, const struct msg_out *m)
     }
 }
 
-static void take_fds(struct msg_in *m, struct msghdr *h)
-{
+static void take_fds(struct msg_in *m, struct msghdr *h) {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
@@ -129,15 +117,16 @@ static void take_fds(struct msg_in *m, struct msghdr *h)
     }
 }
 
-int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap)
-{
+int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap) {
     struct iovec iov = {.iov_base = memory, .iov_len = cap};
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int) * MSG_FDS_MAX)];
     } control;
-    struct msghdr h = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr h = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
     ssize_t n;
     do
         n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
@@ -166,8 +155,7 @@ int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap)
     return 0;
 }
 
-int msg_parse(struct msg_in *m, const void *bytes, size_t n)
-{
+int msg_parse(struct msg_in *m, const void *bytes, size_t n) {
     *m = (struct msg_in){.p = bytes, .n = n};
     uint8_t version = msg_get_u8(m);
     uint8_t reserved = msg_get_u8(m);
@@ -175,8 +163,7 @@ int msg_parse(struct msg_in *m, const void *bytes, size_t n)
     return m->err || version != MSG_VERSION || reserved ? ERR_PEER : 0;
 }
 
-static uint64_t get_le(struct msg_in *m, size_t n)
-{
+static uint64_t get_le(struct msg_in *m, size_t n) {
     if (m->err || n > m->n - m->at) {
         m->err = ERR_PEER;
         return 0;
@@ -188,28 +175,23 @@ static uint64_t get_le(struct msg_in *m, size_t n)
     return v;
 }
 
-uint8_t msg_get_u8(struct msg_in *m)
-{
+uint8_t msg_get_u8(struct msg_in *m) {
     return (uint8_t)get_le(m, 1);
 }
 
-uint16_t msg_get_u16(struct msg_in *m)
-{
+uint16_t msg_get_u16(struct msg_in *m) {
     return (uint16_t)get_le(m, 2);
 }
 
-uint32_t msg_get_u32(struct msg_in *m)
-{
+uint32_t msg_get_u32(struct msg_in *m) {
     return (uint32_t)get_le(m, 4);
 }
 
-uint64_t msg_get_u64(struct msg_in *m)
-{
+uint64_t msg_get_u64(struct msg_in *m) {
     return get_le(m, 8);
 }
 
-struct slice msg_get_slice(struct msg_in *m)
-{
+struct slice msg_get_slice(struct msg_in *m) {
     size_t n = msg_get_u32(m);
     if (m->err || n > m->n - m->at) {
         m->err = ERR_PEER;
@@ -220,8 +202,7 @@ struct slice msg_get_slice(struct msg_in *m)
     return s;
 }
 
-int msg_get_fd(struct msg_in *m)
-{
+int msg_get_fd(struct msg_in *m) {
     if (m->fds_taken >= m->nfds) {
         m->err = ERR_PEER;
         return -1;
@@ -231,20 +212,17 @@ int msg_get_fd(struct msg_in *m)
     return fd;
 }
 
-int msg_end(const struct msg_in *m)
-{
+int msg_end(const struct msg_in *m) {
     return m->err || m->at != m->n || m->fds_taken != m->nfds ? ERR_PEER : 0;
 }
 
-void msg_close_fds(struct msg_in *m)
-{
+void msg_close_fds(struct msg_in *m) {
     for (size_t i = 0; i < m->nfds; i++)
         if (m->fds[i] >= 0)
             close(m->fds[i]);
     m->nfds = m->fds_taken = 0;
 }
 
-int msg_pair(int fds[2])
-{
+int msg_pair(int fds[2]) {
     return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0 ? ERR_IO : 0;
 }

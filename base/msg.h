@@ -16,8 +16,8 @@
 #include "base/slice.h"
 
 #define MSG_VERSION 1
-#define MSG_MAX 65536    /* bytes of one message */
-#define MSG_FDS_MAX 16   /* descriptors of one message */
+#define MSG_MAX     65536 /* bytes of one message */
+#define MSG_FDS_MAX 16    /* descriptors of one message */
 
 /* Writes into a buffer of the caller's; `err` is sticky. */
 struct msg_out {

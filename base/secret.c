@@ -10,19 +10,16 @@
 
 static bool lock_failed;
 
-void secret_wipe(void *p, size_t n)
-{
+void secret_wipe(void *p, size_t n) {
     if (p && n)
         explicit_bzero(p, n);
 }
 
-bool secret_unlocked(void)
-{
+bool secret_unlocked(void) {
     return lock_failed;
 }
 
-int secret_reserve(struct secret *s, size_t cap)
-{
+int secret_reserve(struct secret *s, size_t cap) {
     secret_release(s);
     if (cap > SECRET_MAX)
         return ERR_LIMIT;
@@ -40,8 +37,7 @@ int secret_reserve(struct secret *s, size_t cap)
     return 0;
 }
 
-int secret_set(struct secret *s, struct slice value)
-{
+int secret_set(struct secret *s, struct slice value) {
     struct secret fresh = {0};
     int r = secret_reserve(&fresh, value.n);
     if (r == 0 && value.n) {
@@ -53,8 +49,7 @@ int secret_set(struct secret *s, struct slice value)
     return r;
 }
 
-void secret_release(struct secret *s)
-{
+void secret_release(struct secret *s) {
     if (s->bytes) {
         secret_wipe(s->bytes, s->cap);
         munmap(s->bytes, s->cap);
@@ -62,7 +57,6 @@ void secret_release(struct secret *s)
     *s = (struct secret){0};
 }
 
-bool secret_eq(const struct secret *s, struct slice other)
-{
+bool secret_eq(const struct secret *s, struct slice other) {
     return s->n == other.n && (s->n == 0 || CRYPTO_memcmp(s->bytes, other.p, s->n) == 0);
 }

@@ -32,8 +32,7 @@ int secret_reserve(struct secret *s, size_t cap);
 void secret_release(struct secret *s);
 
 /* Borrowed; good until the secret is changed or released. */
-static inline struct slice secret_slice(const struct secret *s)
-{
+static inline struct slice secret_slice(const struct secret *s) {
     return (struct slice){s->bytes, s->n};
 }
 

@@ -2,8 +2,7 @@
 
 #include <stdlib.h>
 
-int ascii_hex(char c)
-{
+int ascii_hex(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
     if (c >= 'a' && c <= 'f')
@@ -13,8 +12,7 @@ int ascii_hex(char c)
     return -1;
 }
 
-bool slice_caseeq(struct slice a, struct slice b)
-{
+bool slice_caseeq(struct slice a, struct slice b) {
     if (a.n != b.n)
         return false;
     for (size_t i = 0; i < a.n; i++)
@@ -23,8 +21,7 @@ bool slice_caseeq(struct slice a, struct slice b)
     return true;
 }
 
-int slice_cmp(struct slice a, struct slice b)
-{
+int slice_cmp(struct slice a, struct slice b) {
     size_t n = a.n < b.n ? a.n : b.n;
     int r = n ? memcmp(a.p, b.p, n) : 0;
     if (r)
@@ -32,14 +29,12 @@ int slice_cmp(struct slice a, struct slice b)
     return (a.n > b.n) - (a.n < b.n);
 }
 
-ptrdiff_t slice_find(struct slice s, char c)
-{
+ptrdiff_t slice_find(struct slice s, char c) {
     const char *hit = s.n ? memchr(s.p, c, s.n) : NULL;
     return hit ? hit - s.p : -1;
 }
 
-bool slice_cut(struct slice s, char sep, struct slice *head, struct slice *tail)
-{
+bool slice_cut(struct slice s, char sep, struct slice *head, struct slice *tail) {
     ptrdiff_t at = slice_find(s, sep);
     if (at < 0) {
         *head = s;
@@ -52,8 +47,7 @@ bool slice_cut(struct slice s, char sep, struct slice *head, struct slice *tail)
     return true;
 }
 
-struct slice slice_trim(struct slice s)
-{
+struct slice slice_trim(struct slice s) {
     while (s.n && (s.p[0] == ' ' || s.p[0] == '\t')) {
         s.p++;
         s.n--;
@@ -63,8 +57,7 @@ struct slice slice_trim(struct slice s)
     return s;
 }
 
-bool slice_u64(struct slice s, uint64_t max, uint64_t *out)
-{
+bool slice_u64(struct slice s, uint64_t max, uint64_t *out) {
     if (s.n == 0)
         return false;
     uint64_t v = 0;
@@ -80,8 +73,7 @@ bool slice_u64(struct slice s, uint64_t max, uint64_t *out)
     return true;
 }
 
-char *slice_dup(struct slice s)
-{
+char *slice_dup(struct slice s) {
     if (s.n && memchr(s.p, 0, s.n))
         return NULL;
     char *copy = malloc(s.n + 1);

@@ -16,28 +16,24 @@ struct slice {
 };
 
 #define SLICE(literal) ((struct slice){(literal), sizeof(literal) - 1})
-#define SLICE_NONE ((struct slice){NULL, 0})
+#define SLICE_NONE     ((struct slice){NULL, 0})
 /* For printf's "%.*s". Lengths beyond INT_MAX do not occur: every buffer of ours is bounded far below. */
 #define SLICE_ARG(s) (int)(s).n, (s).p ? (s).p : ""
 
-static inline struct slice slice_make(const void *p, size_t n)
-{
+static inline struct slice slice_make(const void *p, size_t n) {
     return (struct slice){p, n};
 }
 
-static inline struct slice slice_str(const char *s)
-{
+static inline struct slice slice_str(const char *s) {
     return (struct slice){s, s ? strlen(s) : 0};
 }
 
-static inline bool slice_eq(struct slice a, struct slice b)
-{
+static inline bool slice_eq(struct slice a, struct slice b) {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
 /* The part from `from`, at most `n` bytes; never reaches beyond `s`. */
-static inline struct slice slice_sub(struct slice s, size_t from, size_t n)
-{
+static inline struct slice slice_sub(struct slice s, size_t from, size_t n) {
     if (from > s.n)
         from = s.n;
     if (n > s.n - from)
@@ -45,29 +41,24 @@ static inline struct slice slice_sub(struct slice s, size_t from, size_t n)
     return (struct slice){s.p ? s.p + from : NULL, n};
 }
 
-static inline struct slice slice_from(struct slice s, size_t from)
-{
+static inline struct slice slice_from(struct slice s, size_t from) {
     return slice_sub(s, from, SIZE_MAX);
 }
 
-static inline bool slice_starts(struct slice s, struct slice prefix)
-{
+static inline bool slice_starts(struct slice s, struct slice prefix) {
     return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
 }
 
-static inline bool slice_ends(struct slice s, struct slice suffix)
-{
+static inline bool slice_ends(struct slice s, struct slice suffix) {
     return s.n >= suffix.n && (suffix.n == 0 || memcmp(s.p + s.n - suffix.n, suffix.p, suffix.n) == 0);
 }
 
 /* ASCII only, whatever the locale. */
-static inline char ascii_lower(char c)
-{
+static inline char ascii_lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
-static inline bool ascii_digit(char c)
-{
+static inline bool ascii_digit(char c) {
     return c >= '0' && c <= '9';
 }
 

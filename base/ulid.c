@@ -9,8 +9,7 @@ static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 /* The last id made: 16 bytes, big-endian, time first. */
 static uint8_t last[16];
 
-static void random_bytes(uint8_t *p, size_t n)
-{
+static void random_bytes(uint8_t *p, size_t n) {
     while (n) {
         ssize_t got = getrandom(p, n, 0);
         if (got > 0) {
@@ -20,8 +19,7 @@ static void random_bytes(uint8_t *p, size_t n)
     }
 }
 
-struct ulid ulid_new(void)
-{
+struct ulid ulid_new(void) {
     uint64_t now = clock_wall_ms();
     uint64_t before = 0;
     for (int i = 0; i < 6; i++)
@@ -52,8 +50,7 @@ struct ulid ulid_new(void)
     return id;
 }
 
-bool ulid_parse(struct slice s, struct ulid *out)
-{
+bool ulid_parse(struct slice s, struct ulid *out) {
     if (s.n != ULID_LEN)
         return false;
     struct ulid id;

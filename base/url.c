@@ -98,7 +98,7 @@ int url_host_parse(struct slice raw, struct url_host *out, struct errmsg *msg) {
     if (raw.n > URL_HOST_MAX)
         return errmsg_set(msg, ERR_PARSE, "host has more than %d characters", URL_HOST_MAX);
     struct url_host h = {.kind = URL_HOST_NAME};
-    struct slice last;
+    struct slice last = SLICE_NONE;
     int r = host_name(raw, &h, &last, msg);
     if (r)
         return r;

@@ -1,0 +1,226 @@
+/* Messages between processes, secrets, and what a confined process can no longer do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/confine.h"
+#include "base/msg.h"
+#include "base/secret.h"
+
+static size_t sample(uint8_t *memory, size_t cap) {
+    struct msg_out out;
+    msg_begin(&out, memory, cap, 0x1234);
+    msg_put_u8(&out, 0xff);
+    msg_put_u16(&out, 0x0102);
+    msg_put_u32(&out, 0xdeadbeef);
+    msg_put_u64(&out, UINT64_MAX - 1);
+    msg_put_str(&out, "hello");
+    msg_put_slice(&out, SLICE_NONE);
+    assert_int_equal(out.err, 0);
+    return out.n;
+}
+
+static int read_sample(const void *bytes, size_t n) {
+    struct msg_in in;
+    int r = msg_parse(&in, bytes, n);
+    if (r)
+        return r;
+    bool same = msg_get_u8(&in) == 0xff;
+    same &= msg_get_u16(&in) == 0x0102;
+    same &= msg_get_u32(&in) == 0xdeadbeef;
+    same &= msg_get_u64(&in) == UINT64_MAX - 1;
+    same &= slice_eq(msg_get_slice(&in), SLICE("hello"));
+    same &= msg_get_slice(&in).n == 0;
+    r = msg_end(&in);
+    if (r == 0 && in.type == 0x1234)
+        assert_true(same);
+    return r;
+}
+
+static void messages_survive_or_fail(void **state) {
+    (void)state;
+    uint8_t memory[256];
+    size_t n = sample(memory, sizeof memory);
+    assert_int_equal(read_sample(memory, n), 0);
+    for (size_t cut = 0; cut < n; cut++)
+        assert_int_equal(read_sample(memory, cut), ERR_PEER);
+    memory[n] = 0;
+    assert_int_equal(read_sample(memory, n + 1), ERR_PEER);
+    /* a length field turned enormous never reaches beyond the message */
+    uint8_t huge[] = {1, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 'x'};
+    struct msg_in in;
+    assert_int_equal(msg_parse(&in, huge, sizeof huge), 0);
+    assert_int_equal(msg_get_slice(&in).n, 0);
+    assert_int_equal(msg_end(&in), ERR_PEER);
+    memory[0] = 2;
+    assert_int_equal(read_sample(memory, n), ERR_PEER);
+}
+
+static void messages_have_limits(void **state) {
+    (void)state;
+    uint8_t small[16];
+    struct msg_out out;
+    msg_begin(&out, small, sizeof small, 1);
+    msg_put_str(&out, "123456789");
+    assert_int_equal(out.err, ERR_LIMIT);
+    int pair[2];
+    assert_int_equal(msg_pair(pair), 0);
+    assert_int_equal(msg_send(pair[0], &out), ERR_LIMIT);
+    close(pair[0]);
+    struct msg_in in;
+    static uint8_t memory[MSG_MAX];
+    assert_int_equal(msg_recv(pair[1], &in, memory, sizeof memory), ERR_EOF);
+    close(pair[1]);
+}
+
+static void descriptors_travel(void **state) {
+    (void)state;
+    int pair[2];
+    static uint8_t memory[MSG_MAX];
+    assert_int_equal(msg_pair(pair), 0);
+    struct msg_in in;
+    assert_int_equal(msg_recv(pair[1], &in, memory, sizeof memory), ERR_AGAIN);
+
+    uint8_t space[64];
+    struct msg_out out;
+    msg_begin(&out, space, sizeof space, 7);
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    msg_put_fd(&out, fd);
+    msg_put_fd(&out, fd);
+    assert_int_equal(msg_send(pair[0], &out), 0);
+    assert_int_equal(msg_recv(pair[1], &in, memory, sizeof memory), 0);
+    assert_int_equal(in.nfds, 2);
+    int got = msg_get_fd(&in);
+    assert_true(got >= 0 && fcntl(got, F_GETFD) == FD_CLOEXEC);
+    assert_int_equal(msg_end(&in), ERR_PEER); /* one was not taken */
+    int other = in.fds[1];
+    msg_close_fds(&in);
+    assert_int_equal(fcntl(other, F_GETFD), -1);
+    assert_int_equal(fcntl(got, F_GETFD), FD_CLOEXEC);
+    assert_int_equal(msg_get_fd(&in), -1);
+    close(got);
+    close(fd);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+static void secrets(void **state) {
+    (void)state;
+    struct secret s = {0};
+    assert_int_equal(secret_set(&s, SLICE("SECRET-A")), 0);
+    assert_true(secret_eq(&s, SLICE("SECRET-A")));
+    assert_false(secret_eq(&s, SLICE("SECRET-B")));
+    assert_false(secret_eq(&s, SLICE("SECRET")));
+    /* a child does not see it: its pages arrive there as zeroes */
+    pid_t child = fork();
+    if (child == 0)
+        _exit(s.bytes[0] == 0 && s.bytes[7] == 0 ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(secret_reserve(&s, SECRET_MAX + 1), ERR_LIMIT);
+    assert_null(s.bytes);
+    secret_release(&s);
+}
+
+enum { TRY_OPEN, TRY_UNIX, TRY_INET, TRY_EXEC, TRY_PTRACE, TRY_EXECUTABLE, TRY_NOTHING };
+
+static int attempt(int what) {
+    switch (what) {
+    case TRY_OPEN: return open("/etc/hostname", O_RDONLY) < 0 && open("/dev/null", O_WRONLY) < 0 ? 0 : 1;
+    case TRY_UNIX: return socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? 0 : 1;
+    case TRY_INET: return socket(AF_INET, SOCK_STREAM, 0) >= 0 ? 0 : 1;
+    case TRY_EXEC: {
+        char name[] = "true";
+        char *argv[] = {name, NULL};
+        execv("/bin/true", argv);
+        return 1;
+    }
+    case TRY_PTRACE: ptrace(PTRACE_TRACEME, 0, NULL, NULL); return 1;
+    case TRY_EXECUTABLE:
+        return mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+                       MAP_FAILED
+                   ? 0
+                   : 1;
+    default: {
+        struct rlimit core;
+        void *p = malloc(1 << 20);
+        int ok =
+            p && getrlimit(RLIMIT_CORE, &core) != 0; /* not on the list: refused, and nobody dies of it */
+        free(p);
+        return ok && errno == EPERM ? 0 : 1;
+    }
+    }
+}
+
+/* The exit status of a child confined so, or 128 + the signal that ended it. */
+static int confined(enum confine_role role, int what) {
+    pid_t parent = getpid();
+    pid_t child = fork();
+    if (child == 0) {
+        struct errmsg msg;
+        if (confine_begin(parent, &msg) || prctl(PR_GET_DUMPABLE) != 0 || confine_role(role, &msg))
+            _exit(99);
+        _exit(attempt(what));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void confinement(void **state) {
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__)
+    skip(); /* the sanitizer's runtime can't live under the filter */
+#endif
+    for (int role = CONFINE_WORKER; role <= CONFINE_SCRIBE; role++) {
+        assert_int_equal(confined((enum confine_role)role, TRY_OPEN), 0);
+        assert_int_equal(confined((enum confine_role)role, TRY_EXEC), 128 + SIGSYS);
+        assert_int_equal(confined((enum confine_role)role, TRY_PTRACE), 128 + SIGSYS);
+        assert_int_equal(confined((enum confine_role)role, TRY_EXECUTABLE), 0);
+        assert_int_equal(confined((enum confine_role)role, TRY_NOTHING), 0);
+    }
+    assert_int_equal(confined(CONFINE_WORKER, TRY_UNIX), 0);
+    assert_int_equal(confined(CONFINE_KEEPER, TRY_UNIX), 0);
+    assert_int_equal(confined(CONFINE_SCRIBE, TRY_UNIX), 1);
+    assert_int_equal(confined(CONFINE_WORKER, TRY_INET), 0);
+    assert_int_equal(confined(CONFINE_SCRIBE, TRY_INET), 0);
+    assert_int_equal(confined(CONFINE_KEEPER, TRY_INET), 1);
+}
+
+static void orphan_does_not_start(void **state) {
+    (void)state;
+    struct errmsg msg;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(confine_begin(getpid(), &msg) == ERR_EOF ? 0 : 1); /* itself is not its parent */
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_survive_or_fail),
+        cmocka_unit_test(messages_have_limits),
+        cmocka_unit_test(descriptors_travel),
+        cmocka_unit_test(secrets),
+        cmocka_unit_test(confinement),
+        cmocka_unit_test(orphan_does_not_start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
