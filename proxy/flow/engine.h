@@ -1,0 +1,100 @@
+/*
+ * The engine: everything between a sandbox's listeners and the upstreams, for one worker and many sandboxes.
+ *
+ *     listener -> conn (transport: TLS or clear) -> xchg (one request and its answer) -> upstream
+ *
+ * It opens no file, starts no process and keeps no secret beyond the request that it is injected into. What it needs
+ * of others is handed in: the client of the keeper (vault/client.h), the upstream side (proxy/flow/upstream.h) and the
+ * recorder (proxy/flow/record.h), all made by the worker's main before, and freed by it after engine_free.
+ *
+ * Life cycle, in the worker:
+ *     engine_new - engine_set_bindings - engine_add_sandbox … engine_remove_sandbox - engine_drain - engine_free
+ * All calls are on the event base's thread. Callbacks may call anything but engine_free.
+ */
+#ifndef PROXY_FLOW_ENGINE_H
+#define PROXY_FLOW_ENGINE_H
+
+#include <event2/event.h>
+#include <openssl/ssl.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+
+struct bindings;     /* vault/bindings.h */
+struct names;        /* netns/names.h: the synthetic addresses of one sandbox */
+struct policy;       /* policy/policy.h */
+struct recorder;     /* proxy/flow/record.h */
+struct upstream;     /* proxy/flow/upstream.h: pool, resolver and dialler of the worker */
+struct vault_client; /* vault/client.h */
+
+struct engine;
+
+/* Times are in milliseconds; 0 is never taken as "no limit". engine_limits_default fills in what suits people and
+ * models that think for minutes. */
+struct engine_limits {
+    unsigned handshake_ms; /* 30 s: first byte to end of the TLS handshake */
+    unsigned head_ms;      /* 30 s: first byte of a request's head to its last */
+    unsigned idle_ms;      /* 5 min: a client's connection between two requests, and before the first byte */
+    unsigned answer_ms;    /* 30 min: request sent to head of the answer, and between two pieces of an answer */
+    unsigned body_ms;      /* 10 min: between two pieces of a request's body */
+    unsigned linger_ms;    /* 10 s: after a refusal, see io_linger */
+    unsigned connections;         /* open client connections of the worker, 16384 */
+    unsigned sandbox_connections; /* … of one sandbox, 4096 */
+    unsigned accept_burst;        /* accepted in one turn of the loop, 32 */
+};
+void engine_limits_default(struct engine_limits *limits);
+
+struct engine_config {
+    struct event_base *base;
+    struct engine_limits limits;
+    struct vault_client *vault;
+    struct upstream *upstream;
+    struct recorder *recorder;
+    struct slice ca_pem; /* exeat's root, for exeat.internal/ca.pem; copied */
+};
+
+/* 0, ERR_NOMEM or ERR_CRYPTO. Makes the leaf key of the process and the cache of leaves (ca/leaf.h), which asks
+ * `vault` for certificates; the reserve descriptor for EMFILE is opened here, before confinement. */
+int engine_new(const struct engine_config *config, struct engine **out, struct errmsg *msg);
+
+/* All sandboxes and connections go, each exchange with an outcome record of its own. */
+void engine_free(struct engine *engine);
+
+/* The keeper's word on which hosts credentials are bound to (VAULT_BINDINGS). Taken; replaces the earlier one. Until
+ * the first has come, the engine accepts no connection: no request could be judged to be free of credentials. */
+void engine_set_bindings(struct engine *engine, struct bindings *bindings);
+
+#define ENGINE_LISTENERS_MAX 8
+#define ENGINE_NAME_MAX      128
+
+/* One listening socket of a sandbox. */
+struct engine_listener {
+    int fd; /* TCP, listening; taken */
+};
+
+struct engine_sandbox {
+    uint64_t id;               /* as the keeper knows it */
+    struct slice name;         /* for records and refusals; copied, at most ENGINE_NAME_MAX bytes */
+    const struct policy *policy; /* borrowed until engine_remove_sandbox has returned */
+    struct names *names;         /* borrowed likewise; NULL: no address is known to mean a name */
+    struct engine_listener listeners[ENGINE_LISTENERS_MAX];
+    size_t nlisteners;
+};
+
+/* 0; ERR_EXISTS (that id); ERR_NOMEM; ERR_LIMIT; ERR_IO. The descriptors are taken in every case. */
+int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandbox, struct errmsg *msg);
+
+/* Closes the sandbox's listeners and connections, records outcomes, forgets it. Unknown ids are ignored. */
+void engine_remove_sandbox(struct engine *engine, uint64_t id);
+
+/* No more connections are accepted; idle ones are closed, exchanges under way may end. `done` is called once, when
+ * the last one has ended or `ms` have passed (then the rest is cut off), never from within. */
+void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), void *arg);
+
+struct engine_stats {
+    size_t sandboxes, connections, exchanges;
+    uint64_t accepted, requests, denied, shed; /* shed: refused for a limit of connections or descriptors */
+};
+void engine_stats(const struct engine *engine, struct engine_stats *out);
+
+#endif
