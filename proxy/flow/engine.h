@@ -23,7 +23,7 @@
 struct bindings;     /* vault/bindings.h */
 struct names;        /* netns/names.h: the synthetic addresses of one sandbox */
 struct policy;       /* policy/policy.h */
-struct recorder;     /* proxy/flow/record.h */
+struct recorder;     /* proxy/flow/recorder.h */
 struct upstream;     /* proxy/flow/upstream.h: pool, resolver and dialler of the worker */
 struct vault_client; /* vault/client.h */
 

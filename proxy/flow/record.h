@@ -1,0 +1,117 @@
+/*
+ * The record of a decision.
+ *
+ * Made by a worker, sent to the scribe (recorder.h), written by the scribe to its sinks (sinks.h). A request has two records with
+ * one id: `verdict`, handed over before the request goes on, and `outcome`, when its answer has ended. A connection that was refused
+ * before a request could be read has a `verdict` of its own. `gap` says how many records are missing, and where.
+ *
+ * In JSON and in Redis the keys are, each only where it has a value:
+ *
+ *     event        verdict, outcome, gap
+ *     id           ULID; the same for the two events of a request
+ *     time         RFC 3339, UTC, milliseconds
+ *     sandbox      its name
+ *     verdict      allow, deny
+ *     reason       why, in words: "no rule allows POST on this host"
+ *     code         the same as a stable word: "no-rule-for-method"
+ *     rule         file:line of the rule that decided
+ *     method, url  url without user name, query values left out ("?page=*") unless they are asked for
+ *     git          {"service": "git-receive-pack", "refs": [{"ref", "old", "new", "op"}], "omitted": N}
+ *     credential   the name of the credential that is lent; never more than its name
+ *     upstream     address:port connected to
+ *     status       HTTP status that the client got
+ *     sent, received   bytes of body from the client to the upstream, and back
+ *     duration_ms
+ *     count, from, to, sink   of a gap: how many records are missing, time of the first and the last, who lost them (channel, file, redis)
+ *
+ * Every slice is borrowed. No header value, no body and no secret has a place here.
+ */
+#ifndef FLOW_RECORD_H
+#define FLOW_RECORD_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/msg.h"
+#include "base/slice.h"
+#include "base/ulid.h"
+#include "base/url.h"
+
+#define RECORD_MSG 1 /* type of the message between worker and scribe */
+#define RECORD_REFS_MAX 5000
+#define RECORD_REFS_BYTES 40000 /* refs of one record; what is beyond is counted in `omitted` */
+#define RECORD_URL_MAX 4096     /* bytes of a url; what is beyond is cut and shown as "…" */
+#define RECORD_TEXT_MAX 1024    /* bytes of each other text */
+#define RECORD_JSON_MAX 262144  /* bytes of one line: the above with every byte escaped */
+
+enum record_event { RECORD_VERDICT, RECORD_OUTCOME, RECORD_GAP };
+
+/* Which of the numbers below have a value. */
+enum record_has {
+    RECORD_HAS_STATUS = 1,
+    RECORD_HAS_SENT = 2,
+    RECORD_HAS_RECEIVED = 4,
+    RECORD_HAS_DURATION = 8,
+};
+
+struct record_ref {
+    struct slice ref, old, new, op;
+};
+
+struct record {
+    enum record_event event;
+    struct ulid id;
+    uint64_t time_ms; /* since 1970 */
+    struct slice sandbox;
+    bool denied; /* of a verdict */
+    struct slice reason, code, rule;
+    struct slice method, url;
+    struct slice git_service;
+    const struct record_ref *refs;
+    size_t nrefs;
+    uint64_t refs_omitted;
+    struct slice credential, upstream;
+    unsigned has; /* RECORD_HAS_… */
+    uint32_t status;
+    uint64_t sent, received, duration_ms;
+    uint64_t count, from_ms, to_ms; /* of a gap */
+    struct slice sink;
+};
+
+/* Appends a URL as the record shows it. `authority`, `path` and `query` are as received (they may be anything): a user name becomes
+ * "*@", values of the query "*" unless `values`, control characters and non-ASCII bytes are percent-encoded, and the whole is cut at
+ * RECORD_URL_MAX. Without a `path` (CONNECT, a refused handshake) only scheme and authority are written. */
+enum record_url_flags { RECORD_URL_QUERY = 1 /* there is one */, RECORD_URL_VALUES = 2 };
+int record_put_url(struct buf *out, enum url_scheme scheme, struct slice authority, struct slice path, struct slice query,
+                   unsigned flags);
+
+/* Writes it as a message. Texts beyond their limit are cut, refs beyond theirs counted: it always fits, `m` never fails for a
+ * buffer of MSG_MAX bytes. */
+void record_encode(const struct record *r, struct msg_out *m, void *memory, size_t cap);
+
+/* Reads a message: the sender may be anybody. Slices point into it; refs into `refs`, which has room for RECORD_REFS_MAX. 0 or ERR_PEER
+ * (then *r means nothing). */
+int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs);
+
+/* One JSON object with a line break behind it. Always valid JSON and UTF-8, whatever the record holds. 0, ERR_LIMIT, ERR_NOMEM. */
+int record_json(const struct record *r, struct buf *out);
+
+/* The line for people, with a line break:
+ *     exeat: denied POST https://api.example.com/x (no rule allows POST on this host) [01J…]
+ * Control characters, and those that turn text around, are shown as \xHH. `colour` for a terminal. */
+int record_line(const struct record *r, bool colour, struct buf *out);
+
+/* Whether the line is shown at this loudness: 0 (-q) none, 1 denials and gaps, 2 (-v) all. */
+bool record_shown(const struct record *r, int loudness);
+
+/* The fields of an XADD: names are literals, values lie in `text` at the given places. */
+#define RECORD_FIELDS_MAX 24
+struct record_fields {
+    size_t n;
+    struct record_field {
+        const char *name;
+        size_t at, len; /* in the buffer */
+    } f[RECORD_FIELDS_MAX];
+};
+int record_fields(const struct record *r, struct buf *text, struct record_fields *fields);
+
+#endif
