@@ -185,7 +185,8 @@ static int confined(enum confine_role role, int what) {
 static void confinement(void **state) {
     (void)state;
 #if defined(__SANITIZE_ADDRESS__)
-    skip(); /* the sanitizer's runtime can't live under the filter */
+    print_message("# skip: the sanitizer's runtime can't live under the filter\n");
+    skip();
 #endif
     for (int role = CONFINE_WORKER; role <= CONFINE_SCRIBE; role++) {
         assert_int_equal(confined((enum confine_role)role, TRY_OPEN), 0);
