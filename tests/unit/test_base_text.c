@@ -81,7 +81,7 @@ static void buf_against_model(void **state) {
         seed = seed * 1103515245u + 12345u;
         size_t n = (seed >> 16) % 97;
         if (seed >> 31 && to - from + n <= 4096) {
-            char chunk[97];
+            char chunk[97] = {0};
             for (size_t k = 0; k < n; k++)
                 chunk[k] = (char)(seed >> (k % 24));
             if (to + n > sizeof model) {
