@@ -92,21 +92,26 @@ struct io {
     uint64_t deadline; /* monotonic ms; 0: none */
     uint64_t timer_at; /* when `timer` fires; 0: not pending */
     bool rd_on, wr_on; /* events are added */
+    bool blocked;      /* the socket was full: only the event writes, all others queue */
     bool paused;
-    bool again;         /* OpenSSL or `unread` holds bytes: the event is made active without the socket's word */
-    bool was_full, was_queued;
+    bool dry;                    /* the last recv() was a short one: the next would only say EAGAIN */
+    bool was_full;               /* io_full() said yes, `drained` is owed */
     bool write_failed;
     bool shut_wanted, shut_done; /* io_shutdown was called; close_notify and FIN are out */
     bool read_wants_write, write_wants_read;
     bool raw_fin, raw_reset; /* what the socket said below TLS */
     bool suspended;          /* the handshake waits for io_handshake to be called again */
+    bool sensitive;          /* the queue is wiped as it is sent */
+    bool cut, cut_reset;     /* io_cut was called */
     unsigned busy;           /* callbacks on the stack */
     unsigned linger_left;
-    char *error;             /* text of a TLS error */
+    unsigned long tls_error; /* OpenSSL's, of the last failure */
+    struct io *next, **link; /* of those that linger */
 };
 
-/* Takes `fd` (non-blocking and CLOEXEC, or it is made so; TCP_NODELAY is set where it is TCP). `connecting`: a
- * connect() is under way on it, `ready` follows. Reading begins at once otherwise. NULL: out of memory; fd is closed. */
+/* Takes `fd`, which must be non-blocking and CLOEXEC. `connecting`: a connect() is under way on it; TCP_NODELAY is
+ * set, and `ready` follows. (Accepted sockets inherit TCP_NODELAY from their listener, which saves a system call.)
+ * Otherwise reading begins at once. NULL: out of memory; fd is closed. */
 struct io *io_open(struct event_base *base, int fd, bool connecting, const struct io_events *events, void *arg);
 
 /* Hands the io to another owner. */
@@ -135,6 +140,14 @@ void io_free(struct io *io);
  * still sending: closing at once would make the kernel answer with RST, which takes the answer away. */
 void io_linger(struct io *io, unsigned max, unsigned ms);
 
+/* Gives the io away as something that was cut off: queued bytes are sent, then the connection ends without a
+ * close_notify, so that a truncated answer is not taken for a whole one. `reset`: by RST, for a clear connection
+ * whose answer has no other mark of its end. */
+void io_cut(struct io *io, bool reset);
+
+/* Frees all that linger or are being cut (at the end of the process). */
+void io_end_lingering(void);
+
 /* Reads up to n bytes. 0: *got (> 0) bytes came. ERR_AGAIN: none now. ERR_EOF: the stream has ended, io->end says
  * how; no further `readable` comes. */
 int io_read(struct io *io, void *p, size_t n, size_t *got);
@@ -157,6 +170,10 @@ int io_write(struct io *io, struct slice bytes, bool more);
 /* The queue itself, to write heads into without a copy; follow with io_flush (or io_write). */
 struct buf *io_queue(struct io *io);
 int io_flush(struct io *io);
+
+/* What is queued from now until the queue is empty holds a secret: it is wiped as it goes. Room for it should be
+ * there (buf_reserve) before it is written, since growing leaves a copy behind. */
+void io_sensitive(struct io *io);
 
 static inline size_t io_queued(const struct io *io)
 {
