@@ -42,8 +42,9 @@ enum http_field_id {
     HTTP_F_WWW_AUTHENTICATE,
     HTTP_F_API_KEY, /* X-Api-Key, Api-Key, X-Goog-Api-Key, Private-Token, Job-Token, X-Auth-Token ... */
     /* what a server may take for another method, path or host than the ones judged */
-    HTTP_F_METHOD_OVERRIDE, /* X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override */
-    HTTP_F_TARGET_OVERRIDE, /* X-Original-URL, X-Rewrite-URL, X-Forwarded-Host, X-Host ... */
+    HTTP_F_METHOD_OVERRIDE, /* X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override: refused */
+    HTTP_F_TARGET_OVERRIDE, /* X-Original-URL, X-Rewrite-URL: refused */
+    HTTP_F_ROUTE_HINT,      /* Forwarded, X-Forwarded-Host, X-Host ...: taken off, like a hop-by-hop field */
     /* the message */
     HTTP_F_ACCEPT,
     HTTP_F_ALT_SVC,
