@@ -5,6 +5,8 @@
 #ifndef NETNS_DOCTOR_H
 #define NETNS_DOCTOR_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 enum doctor_severity {
