@@ -155,6 +155,11 @@ static bool control(unsigned char c) {
     return c < 0x20 || c == 0x7f;
 }
 
+/* Bytes that stand in no URI but that clients send all the same. */
+static bool wants_encoding(unsigned char c) {
+    return c >= 0x80 || (c && strchr("\"<>^`{|}", c));
+}
+
 /* The path as it is read: where it stands, and what its present segment has been so far. */
 struct path_reader {
     struct slice raw;
@@ -267,7 +272,7 @@ static int path_plain(struct path_reader *r, unsigned char c, struct buf *out, s
         return e;
     if ((e = segment_char(r, c, msg)))
         return e;
-    return c >= 0x80 || strchr("\"<>^`{|}", c) ? put_encoded(r, c, out) : put_plain(r, c, out);
+    return wants_encoding(c) ? put_encoded(r, c, out) : put_plain(r, c, out);
 }
 
 static int path_next(struct path_reader *r, struct buf *out, struct errmsg *msg) {
@@ -286,6 +291,19 @@ static int path_next(struct path_reader *r, struct buf *out, struct errmsg *msg)
     if (c < 0x80)
         r->prev = 0;
     return path_encoded(r, c, out, msg);
+}
+
+unsigned url_path_unit(struct slice raw, size_t *at) {
+    unsigned char c = (unsigned char)raw.p[(*at)++];
+    if (c != '%')
+        return wants_encoding(c) ? URL_UNIT_ENCODED | c : c;
+    int high = *at < raw.n ? ascii_hex(raw.p[*at]) : -1;
+    int low = *at + 1 < raw.n ? ascii_hex(raw.p[*at + 1]) : -1;
+    if (high < 0 || low < 0)
+        return c; /* no path; nothing is read past its end all the same */
+    *at += 2;
+    c = (unsigned char)(high << 4 | low);
+    return unreserved(c) ? c : URL_UNIT_ENCODED | c;
 }
 
 int url_path_canonical(struct slice raw, struct buf *out, unsigned *flags, struct errmsg *msg) {

@@ -81,6 +81,14 @@ int url_authority_parse(struct slice raw, uint16_t default_port, struct url_host
  */
 int url_path_canonical(struct slice raw, struct buf *out, unsigned *flags, struct errmsg *msg);
 
+/*
+ * Reads one character of a path at raw.p[*at], moves *at behind it and returns it as it stands in the canonical form:
+ * a byte that is plain there, or 0x100 + the byte if it is encoded there. `raw` is a path that url_path_canonical
+ * takes (or its result). For those who compare paths character by character.
+ */
+#define URL_UNIT_ENCODED 0x100u
+unsigned url_path_unit(struct slice raw, size_t *at);
+
 /* Checks a query (without its '?'): no control character, space or '#'. It is forwarded and judged as the bytes it
  * has; nothing in it is decoded or refused for its meaning, signatures live there. Returns 0 or ERR_PARSE. */
 int url_query_check(struct slice raw, struct errmsg *msg);

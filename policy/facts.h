@@ -51,14 +51,11 @@ struct facts {
 };
 
 /*
- * Tells git's smart-HTTP endpoints from other requests by method, path (canonical) and query, on whatever host, and
- * sets *kind. The query is read as a server would read it (order, repeats, percent encoding).
- * Returns 0, or ERR_AMBIGUOUS with the reason for what servers could read differently: more than one `service`, an
- * endpoint spelled in other letters or with an encoded slash, an endpoint asked by the wrong method. Such a request
- * is to be refused; policy_judge denies it as well if it is given as FACTS_HTTP.
+ * Whether a server of git's could take this for one of its endpoints, however it is spelled (letter case, encoded
+ * slashes). Such a request is never judged by HTTP's allow rules: given as FACTS_HTTP it is denied. The exact
+ * reading, and the refusal of what is not exact, is the codec's (proxy/codec/git.h).
  */
-int facts_classify(struct slice method, struct slice path, struct slice query, enum facts_kind *kind,
-                   struct errmsg *msg);
+bool facts_git_like(struct slice path, struct slice query);
 
 /* The repository's part of a git endpoint's path: without the endpoint, trailing slashes and ".git" (in any case).
  * "/acme/app.git/info/refs" -> "/acme/app". A view of `path`; may be empty (the server's root). */

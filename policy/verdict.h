@@ -29,7 +29,9 @@ enum verdict_reason {
     REASON_ENCODED_SLASH,  /* a rule would match but for the encoded slash, which it does not spell */
     REASON_FETCH,          /* no fetch rule names this repository */
     REASON_PUSH,           /* no push rule names this repository */
-    REASON_REFS,           /* push rules name the repository, but not all that this push does to its refs */
+    REASON_REFS,           /* push rules name the repository, none this ref */
+    REASON_OPERATION,      /* … and the ref, but do not allow what is done to it */
+    REASON_UNPROVED,       /* … and allow an update, but it is not proved a fast-forward */
     REASON_CREDENTIALS,    /* the refs of one push are permitted with different credentials */
     REASON_GIT_AS_HTTP,    /* one of git's endpoints, given as an HTTP request or spelled ambiguously */
     REASON_ADDRESS,        /* the host is an address, and only wildcards match: it must be named */

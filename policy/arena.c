@@ -1,0 +1,65 @@
+#include "policy/arena.h"
+
+#include <stdalign.h>
+#include <stdlib.h>
+
+#define BLOCK_SIZE (64u << 10)
+
+struct arena_block {
+    struct arena_block *next;
+    size_t used, size;
+    alignas(max_align_t) char data[];
+};
+
+void arena_init(struct arena *a, size_t limit) {
+    *a = (struct arena){.limit = limit};
+}
+
+void arena_release(struct arena *a) {
+    while (a->blocks) {
+        struct arena_block *next = a->blocks->next;
+        free(a->blocks);
+        a->blocks = next;
+    }
+    *a = (struct arena){.limit = a->limit};
+}
+
+static struct arena_block *block_new(struct arena *a, size_t n) {
+    size_t size = n > BLOCK_SIZE ? n : BLOCK_SIZE;
+    struct arena_block *b = calloc(1, sizeof *b + size);
+    if (!b)
+        return NULL;
+    b->size = size;
+    b->next = a->blocks;
+    a->blocks = b;
+    return b;
+}
+
+void *arena_alloc(struct arena *a, size_t n) {
+    size_t align = alignof(max_align_t);
+    if (n > a->limit || a->used > a->limit - n) {
+        a->failed = true;
+        return NULL;
+    }
+    n = (n + align - 1) / align * align;
+    struct arena_block *b = a->blocks;
+    if (!b || b->size - b->used < n)
+        b = block_new(a, n);
+    if (!b) {
+        a->failed = true;
+        return NULL;
+    }
+    void *p = b->data + b->used;
+    b->used += n;
+    a->used += n;
+    return p;
+}
+
+struct slice arena_copy(struct arena *a, struct slice s) {
+    char *p = arena_alloc(a, s.n + 1);
+    if (!p)
+        return SLICE_NONE;
+    if (s.n)
+        memcpy(p, s.p, s.n);
+    return slice_make(p, s.n);
+}

@@ -1,0 +1,226 @@
+/* What may stand behind a rule's target: a table of options, and the conditions of `where`. */
+#include "policy/parse.h"
+
+#include "policy/diag.h"
+
+static bool parse_with(struct parser *p, struct tree_rule *rule);
+static bool parse_where(struct parser *p, struct tree_rule *rule);
+static bool parse_limit(struct parser *p, struct tree_rule *rule);
+static bool parse_max_body(struct parser *p, struct tree_rule *rule);
+static bool parse_paths(struct parser *p, struct tree_rule *rule);
+static bool parse_max_size(struct parser *p, struct tree_rule *rule);
+static bool parse_note(struct parser *p, struct tree_rule *rule);
+
+/* Bits of enum tree_action. */
+#define ON_HTTP (1u << TREE_HTTP)
+#define ON_PUSH (1u << TREE_PUSH)
+#define ON_ANY  0xffu
+#define ON_SENT (ON_ANY & ~(1u << TREE_CONNECT)) /* where there is a request to put a header into */
+
+static const struct {
+    const char *word;
+    unsigned actions; /* the actions that it may stand behind */
+    const char *only;
+    bool (*parse)(struct parser *p, struct tree_rule *rule);
+} options[] = {
+    [TREE_WITH] = {"with", ON_SENT, "a tunnel can't carry a credential", parse_with},
+    [TREE_WHERE] = {"where", ON_HTTP, "`where` belongs to rules about HTTP methods", parse_where},
+    [TREE_LIMIT] = {"limit", ON_ANY, NULL, parse_limit},
+    [TREE_MAX_BODY] = {"max-body", ON_HTTP, "`max-body` belongs to rules about HTTP methods", parse_max_body},
+    [TREE_PATHS] = {"paths", ON_PUSH, "`paths` belongs to push rules", parse_paths},
+    [TREE_MAX_SIZE] = {"max-size", ON_PUSH, "`max-size` belongs to push rules", parse_max_size},
+    [TREE_NOTE] = {"note", ON_ANY, NULL, parse_note},
+};
+_Static_assert(sizeof options / sizeof *options == TREE_OPTIONS, "each option has its row");
+
+static int option_of(struct slice word) {
+    for (int i = 0; i < TREE_OPTIONS; i++)
+        if (slice_eq(word, slice_str(options[i].word)))
+            return i;
+    return -1;
+}
+
+bool parse_is_option(struct slice word) {
+    return option_of(word) >= 0;
+}
+
+bool parse_options(struct parser *p, struct tree_rule *rule) {
+    while (p->t.kind != TOKEN_END) {
+        int i = p->t.kind == TOKEN_WORD ? option_of(p->t.text) : -1;
+        if (i < 0)
+            return parse_expected(
+                p, "an option (with, where, limit, max-body, paths, max-size, note) or the end of the line",
+                rule->action == TREE_PUSH ? "refs and operations stand before the options" : NULL);
+        if (!(options[i].actions & (1u << rule->action))) {
+            p->lx.bad = true;
+            diag_token(p->diags, &p->t, NULL, NULL, "%s", options[i].only);
+            return false;
+        }
+        if ((rule->options & (1u << i)) && i != TREE_WHERE) {
+            p->lx.bad = true;
+            diag_token(p->diags, &p->t, NULL, NULL, "`%s` stands here twice", options[i].word);
+            return false;
+        }
+        rule->options |= 1u << i;
+        rule->option_words[i] = p->t;
+        parse_next(p);
+        if (!options[i].parse(p, rule))
+            return false;
+    }
+    return true;
+}
+
+static bool credential_char(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ascii_digit(c) || c == '_' || c == '-' ||
+           c == '.';
+}
+
+static bool parse_with(struct parser *p, struct tree_rule *rule) {
+    bool good = p->t.kind == TOKEN_WORD && p->t.text.n <= 64;
+    for (size_t i = 0; good && i < p->t.text.n; i++)
+        good = credential_char(p->t.text.p[i]);
+    if (!good)
+        return parse_expected(p, "a credential's name, of letters, digits, '-', '_' and '.'",
+                              "a policy names a credential; the vault's file defines it");
+    rule->with = p->t;
+    parse_next(p);
+    return true;
+}
+
+static bool parse_values(struct parser *p, struct tree_condition *c) {
+    bool in = c->test == TREE_IN;
+    p->lx.list = in;
+    parse_next(p);
+    if (in) {
+        if (p->t.kind != TOKEN_WORD || !slice_eq(p->t.text, SLICE("(")))
+            return parse_expected(p, "'(' and a list of values", NULL);
+        parse_next(p);
+    }
+    for (;;) {
+        if (p->t.kind == TOKEN_END)
+            return parse_expected(p, "a value", NULL);
+        if (!parse_words_add(p, &c->values, &p->t))
+            return false;
+        p->lx.list = in;
+        parse_next(p);
+        if (!in)
+            return true;
+        if (p->t.kind == TOKEN_WORD && slice_eq(p->t.text, SLICE(")")))
+            break;
+        if (p->t.kind != TOKEN_WORD || !slice_eq(p->t.text, SLICE(",")))
+            return parse_expected(p, "',' or ')'", NULL);
+        parse_next(p);
+    }
+    p->lx.list = false;
+    parse_next(p);
+    return true;
+}
+
+static bool parse_test(struct parser *p, struct tree_condition *c) {
+    static const char *const names[] = {
+        [TREE_EQUAL] = "==", [TREE_UNEQUAL] = "!=", [TREE_IN] = "in", [TREE_MATCHES] = "~"};
+    for (size_t i = 0; i < 4; i++) {
+        if (p->t.kind == TOKEN_WORD && slice_eq(p->t.text, slice_str(names[i]))) {
+            c->test = (enum tree_test)i;
+            return parse_values(p, c);
+        }
+    }
+    return parse_expected(p, "==, !=, in or ~", NULL);
+}
+
+static bool parse_condition(struct parser *p, struct tree_condition *c) {
+    static const char *const names[] = {
+        [TREE_JSON] = "json", [TREE_HEADER] = "header", [TREE_QUERY] = "query", [TREE_GRAPHQL] = "graphql"};
+    size_t i = 0;
+    while (i < 4 && !(p->t.kind == TOKEN_WORD && slice_eq(p->t.text, slice_str(names[i]))))
+        i++;
+    if (i == 4)
+        return parse_expected(p, "json PATH, header NAME, query NAME, graphql operation or graphql field",
+                              NULL);
+    c->subject = (enum tree_subject)i;
+    parse_next(p);
+    if (p->t.kind == TOKEN_END)
+        return parse_expected(p, "a name", NULL);
+    if (c->subject == TREE_GRAPHQL && !slice_eq(p->t.text, SLICE("operation")) &&
+        !slice_eq(p->t.text, SLICE("field")))
+        return parse_expected(p, "operation or field", NULL);
+    c->name = p->t;
+    parse_next(p);
+    return parse_test(p, c);
+}
+
+static bool parse_where(struct parser *p, struct tree_rule *rule) {
+    struct tree_condition **last = &rule->where;
+    while (*last)
+        last = &(*last)->next;
+    for (;;) {
+        struct tree_condition *c = arena_alloc(p->arena, sizeof *c);
+        if (!c || !parse_condition(p, c))
+            return false;
+        *last = c;
+        last = &c->next;
+        if (p->t.kind != TOKEN_WORD || !slice_eq(p->t.text, SLICE("and")))
+            return true;
+        parse_next(p);
+    }
+}
+
+/* 600/h, 5/s, 1000/d, 20/m */
+static bool parse_limit(struct parser *p, struct tree_rule *rule) {
+    struct slice number, unit;
+    uint64_t value;
+    bool good = p->t.kind == TOKEN_WORD && slice_cut(p->t.text, '/', &number, &unit) &&
+                slice_u64(number, 1000000000, &value) && value > 0 && unit.n == 1 &&
+                strchr("smhd", unit.p[0]);
+    if (!good)
+        return parse_expected(p, "a number of requests a second, minute, hour or day: 600/h", NULL);
+    rule->limit = p->t;
+    parse_next(p);
+    return true;
+}
+
+/* 512, 64KiB, 1MiB, 2GiB */
+static bool parse_size(struct parser *p, struct token *out) {
+    static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+    struct slice digits = p->t.text;
+    size_t n = 0;
+    while (n < digits.n && ascii_digit(digits.p[n]))
+        n++;
+    uint64_t value;
+    bool good = p->t.kind == TOKEN_WORD && slice_u64(slice_sub(digits, 0, n), 1u << 30, &value),
+         known = false;
+    for (size_t i = 0; i < 4; i++)
+        known |= slice_eq(slice_from(digits, n), slice_str(units[i]));
+    if (!good || !known)
+        return parse_expected(p, "a size: 512, 64KiB, 1MiB, 2GiB", NULL);
+    *out = p->t;
+    parse_next(p);
+    return true;
+}
+
+static bool parse_max_body(struct parser *p, struct tree_rule *rule) {
+    return parse_size(p, &rule->max_body);
+}
+
+static bool parse_max_size(struct parser *p, struct tree_rule *rule) {
+    return parse_size(p, &rule->max_size);
+}
+
+static bool parse_paths(struct parser *p, struct tree_rule *rule) {
+    do {
+        if (p->t.kind == TOKEN_END || (p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)))
+            return parse_expected(p, "a path pattern like .github/**", NULL);
+        if (!parse_words_add(p, &rule->paths, &p->t))
+            return false;
+        parse_next(p);
+    } while (p->t.kind != TOKEN_END && !(p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)));
+    return true;
+}
+
+static bool parse_note(struct parser *p, struct tree_rule *rule) {
+    if (p->t.kind != TOKEN_STRING)
+        return parse_expected(p, "a text in quotes", NULL);
+    rule->note = p->t;
+    parse_next(p);
+    return true;
+}

@@ -1,0 +1,105 @@
+/*
+ * Rules in compiled form, and the policy that holds them. Internal to policy/.
+ */
+#ifndef POLICY_RULE_H
+#define POLICY_RULE_H
+
+#include "policy/arena.h"
+#include "policy/glob.h"
+#include "policy/lex.h"
+#include "policy/policy.h"
+#include "policy/tree.h"
+
+enum rule_host {
+    RULE_HOST_EXACT,  /* a name or an address */
+    RULE_HOST_SUFFIX, /* *.example.com: `host` is what stands behind "*." */
+    RULE_HOST_ANY,    /* *: every name; in a deny every address too */
+};
+
+/* What a rule is about, as its target says. */
+struct target {
+    enum url_scheme scheme;
+    enum rule_host host_kind;
+    struct slice host;
+    bool host_is_address;
+    bool any_port; /* :* */
+    uint16_t port;
+    struct glob *paths; /* alternatives; none: every path */
+    size_t npaths;
+    struct slice text; /* variables filled in */
+};
+
+struct rule {
+    struct verdict_rule where;
+    const struct source *source;
+    bool deny;
+    enum tree_action action; /* TREE_HTTP, TREE_FETCH, TREE_PUSH */
+    bool any_method;
+    struct slice methods; /* as written, "GET,HEAD" */
+    struct target target;
+    struct glob *refs; /* none: every ref */
+    size_t nrefs;
+    struct slice refs_text; /* as written, variables filled in, for people */
+    unsigned ops;           /* 1 << enum facts_op: those that the rule is about */
+    bool ops_named;
+    struct slice credential;
+};
+
+/* Rules by host. One table for exact hosts and suffixes; the keys of a policy come from its author, not from a
+ * sandbox, so that no one can choose them to collide. */
+struct index_slot {
+    struct slice key; /* p NULL: free */
+    bool suffix;
+    uint32_t n;
+    uint32_t *rules; /* numbers of rules, ascending */
+};
+
+struct index {
+    struct index_slot *slots;
+    size_t mask;
+    struct index_slot any;
+};
+
+/* How one file asked for another, for the bundle. */
+struct asked {
+    const char *from; /* NULL: a top file */
+    const char *name;
+    const struct source *source;
+    struct asked *next;
+};
+
+struct policy {
+    struct arena arena;
+    struct source **files; /* in the order of their first reading */
+    size_t nfiles;
+    bool *tops;                      /* per file: named by the user, not (only) included */
+    bool (*reach)[POLICY_FILES_MAX]; /* reach[a][b]: a is b or includes it, directly or not */
+    struct asked *asked, **asked_last;
+    struct policy_set *sets;
+    size_t nsets;
+    struct rule *rules;
+    size_t nrules;
+    struct index index;
+    const char **credentials;
+    size_t ncredentials;
+};
+
+/* Fills p->index from p->rules. False when memory is short. */
+bool index_build(struct policy *p);
+
+/* The lists of rules that may be about a host: exact, each suffix of it, any. Writes at most INDEX_LISTS_MAX and
+ * returns how many. An address has no suffixes. */
+#define INDEX_LISTS_MAX 130
+size_t index_find(const struct index *ix, struct slice host, bool is_address,
+                  const struct index_slot *lists[INDEX_LISTS_MAX]);
+
+/* policy_judge on a part of the policy: the rules of files that reach[i] tells. NULL: all. */
+void judge(const struct policy *p, const struct facts *f, const bool *reach, struct verdict *v);
+
+void judge_ref(const struct policy *p, const struct facts *f, const bool *reach, size_t i, struct verdict *v);
+
+/* A verdict's reason as policy_explain puts it, on that same part. */
+int explain(const struct policy *p, const struct facts *f, const bool *reach, const struct verdict *v,
+            size_t max_refs, struct buf *out);
+
+#endif
