@@ -1,0 +1,212 @@
+/*
+ * A TLS client for benchmarks.
+ *
+ *     load MODE ADDRESS PORT NAME CONNECTIONS AMOUNT [BYTES]
+ *
+ * MODE is one of
+ *     keep    AMOUNT requests for /BYTES in all, over CONNECTIONS connections that are kept
+ *     new     AMOUNT connections one after the other on each of CONNECTIONS threads together, each with a full handshake
+ *             and one request for /BYTES
+ *     upload  like keep, but each request brings BYTES bytes and gets none
+ *     idle    CONNECTIONS connections that ask once and then wait
+ *
+ * ADDRESS "-" asks the resolver for NAME. Certificates are verified against the usual store (SSL_CERT_FILE), so the
+ * proxy's authority must be there. It prints "ready" when its connections stand (not for new), waits for a line, does the
+ * work, prints one line of JSON, waits for a line again, and ends: whoever measures reads the proxy's figures in between.
+ */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BLOCK 65536
+
+static SSL_CTX *context;
+static struct sockaddr_storage to;
+static socklen_t to_len;
+static const char *mode, *name;
+static unsigned long long amount, bytes;
+static unsigned connections;
+static atomic_ullong next_one, failed;
+static float *times; /* microseconds, one for each request */
+static pthread_barrier_t barrier;
+static char zeros[BLOCK];
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static SSL *dial(void) {
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1;
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, to_len) < 0) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    SSL *ssl = SSL_new(context);
+    SSL_set_fd(ssl, fd);
+    SSL_set_tlsext_host_name(ssl, name);
+    SSL_set1_host(ssl, name);
+    if (SSL_connect(ssl) != 1) {
+        SSL_free(ssl);
+        close(fd);
+        return NULL;
+    }
+    return ssl;
+}
+
+static void hang_up(SSL *ssl) {
+    if (!ssl)
+        return;
+    int fd = SSL_get_fd(ssl);
+    SSL_shutdown(ssl);
+    SSL_free(ssl);
+    close(fd);
+}
+
+/* One request and its whole answer. */
+static int ask(SSL *ssl) {
+    char buf[BLOCK];
+    int upload = strcmp(mode, "upload") == 0;
+    int n = upload ? snprintf(buf, sizeof buf, "POST /0 HTTP/1.1\r\nHost: %s\r\nContent-Length: %llu\r\n\r\n", name, bytes)
+                   : snprintf(buf, sizeof buf, "GET /%llu HTTP/1.1\r\nHost: %s\r\n\r\n", bytes, name);
+    if (SSL_write(ssl, buf, n) != n)
+        return -1;
+    for (unsigned long long left = upload ? bytes : 0; left;) {
+        int w = SSL_write(ssl, zeros, left > BLOCK ? BLOCK : (int)left);
+        if (w <= 0)
+            return -1;
+        left -= (unsigned long long)w;
+    }
+    size_t have = 0;
+    char *end = NULL;
+    while (!end) {
+        int r = SSL_read(ssl, buf + have, (int)(sizeof buf - 1 - have));
+        if (r <= 0)
+            return -1;
+        have += (size_t)r;
+        buf[have] = 0;
+        end = strstr(buf, "\r\n\r\n");
+    }
+    const char *field = strcasestr(buf, "\r\ncontent-length:");
+    if (strncmp(buf, "HTTP/1.1 200", 12) != 0 || !field)
+        return -1;
+    unsigned long long left = strtoull(field + 17, NULL, 10), got = have - (size_t)(end + 4 - buf);
+    while (got < left) {
+        int r = SSL_read(ssl, buf, sizeof buf);
+        if (r <= 0)
+            return -1;
+        got += (unsigned long long)r;
+    }
+    return 0;
+}
+
+static void *work(void *arg) {
+    (void)arg;
+    int fresh = strcmp(mode, "new") == 0, idle = strcmp(mode, "idle") == 0;
+    SSL *ssl = fresh ? NULL : dial();
+    if (!fresh && (!ssl || ask(ssl)))
+        failed++;
+    pthread_barrier_wait(&barrier); /* all stand */
+    pthread_barrier_wait(&barrier); /* begin */
+    while (!idle) {
+        unsigned long long i = next_one++;
+        if (i >= amount)
+            break;
+        double begin = now();
+        if (fresh)
+            ssl = dial();
+        if (!ssl || ask(ssl))
+            failed++;
+        times[i] = (float)((now() - begin) * 1e6);
+        if (fresh)
+            hang_up(ssl);
+    }
+    pthread_barrier_wait(&barrier); /* done */
+    pthread_barrier_wait(&barrier); /* end */
+    if (!fresh)
+        hang_up(ssl);
+    return NULL;
+}
+
+static int by_size(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void wait_line(void) {
+    int c;
+    while ((c = getchar()) != '\n' && c != EOF)
+        ;
+}
+
+static int resolve(const char *address, const char *port) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
+    if (getaddrinfo(strcmp(address, "-") ? address : name, port, &hints, &list) != 0)
+        return -1;
+    memcpy(&to, list->ai_addr, list->ai_addrlen);
+    to_len = list->ai_addrlen;
+    freeaddrinfo(list);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 7) {
+        fprintf(stderr, "usage: load keep|new|upload|idle ADDRESS PORT NAME CONNECTIONS AMOUNT [BYTES]\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    mode = argv[1];
+    name = argv[4];
+    connections = (unsigned)strtoul(argv[5], NULL, 10);
+    amount = strtoull(argv[6], NULL, 10);
+    bytes = argc > 7 ? strtoull(argv[7], NULL, 10) : 1024;
+    times = calloc(amount + 1, sizeof *times);
+    context = SSL_CTX_new(TLS_client_method());
+    if (!times || !context || resolve(argv[2], argv[3]) || SSL_CTX_set_default_verify_paths(context) != 1) {
+        fprintf(stderr, "load: can't start\n");
+        return 1;
+    }
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    pthread_barrier_init(&barrier, NULL, connections + 1);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 512 * 1024);
+    pthread_t *threads = calloc(connections, sizeof *threads);
+    for (unsigned i = 0; i < connections; i++)
+        if (pthread_create(&threads[i], &small, work, NULL) != 0) {
+            fprintf(stderr, "load: no thread\n");
+            return 1;
+        }
+    pthread_barrier_wait(&barrier);
+    printf("ready\n");
+    fflush(stdout);
+    wait_line();
+    double begin = now();
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    double seconds = now() - begin;
+    qsort(times, amount, sizeof *times, by_size);
+    printf("{\"requests\": %llu, \"failed\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n", amount,
+           (unsigned long long)failed, seconds, (double)times[amount / 2], (double)times[amount ? amount - amount / 100 - 1 : 0]);
+    fflush(stdout);
+    wait_line();
+    pthread_barrier_wait(&barrier);
+    for (unsigned i = 0; i < connections; i++)
+        pthread_join(threads[i], NULL);
+    return failed ? 1 : 0;
+}
