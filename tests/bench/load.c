@@ -81,7 +81,8 @@ static void hang_up(SSL *ssl) {
 static int ask(SSL *ssl) {
     char buf[BLOCK];
     int upload = strcmp(mode, "upload") == 0;
-    int n = upload ? snprintf(buf, sizeof buf, "POST /0 HTTP/1.1\r\nHost: %s\r\nContent-Length: %llu\r\n\r\n", name, bytes)
+    int n = upload ? snprintf(buf, sizeof buf, "POST /0 HTTP/1.1\r\nHost: %s\r\nContent-Length: %llu\r\n\r\n",
+                              name, bytes)
                    : snprintf(buf, sizeof buf, "GET /%llu HTTP/1.1\r\nHost: %s\r\n\r\n", bytes, name);
     if (SSL_write(ssl, buf, n) != n)
         return -1;
@@ -201,8 +202,9 @@ int main(int argc, char **argv) {
     pthread_barrier_wait(&barrier);
     double seconds = now() - begin;
     qsort(times, amount, sizeof *times, by_size);
-    printf("{\"requests\": %llu, \"failed\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n", amount,
-           (unsigned long long)failed, seconds, (double)times[amount / 2], (double)times[amount ? amount - amount / 100 - 1 : 0]);
+    printf("{\"requests\": %llu, \"failed\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
+           amount, (unsigned long long)failed, seconds, (double)times[amount / 2],
+           (double)times[amount ? amount - amount / 100 - 1 : 0]);
     fflush(stdout);
     wait_line();
     pthread_barrier_wait(&barrier);

@@ -70,8 +70,9 @@ static int skip_body(SSL *ssl, const char *head, size_t extra) {
 static int answer(SSL *ssl, const char *head) {
     unsigned long long left = strtoull(strchr(head, '/') + 1, NULL, 10);
     char out[BLOCK];
-    int n = snprintf(out, sizeof out,
-                     "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %llu\r\n\r\n", left);
+    int n = snprintf(
+        out, sizeof out,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %llu\r\n\r\n", left);
     /* a small answer goes out in one record, as servers do it */
     size_t first = sizeof out - (size_t)n;
     if (first > left)
