@@ -41,7 +41,7 @@
 #define RECORD_REFS_BYTES 40000 /* refs of one record; what is beyond is counted in `omitted` */
 #define RECORD_URL_MAX 4096     /* bytes of a url; what is beyond is cut and shown as "…" */
 #define RECORD_TEXT_MAX 1024    /* bytes of each other text */
-#define RECORD_JSON_MAX 262144  /* bytes of one line: the above with every byte escaped */
+#define RECORD_JSON_MAX 524288 /* bytes of one line: the above with every byte escaped */
 
 enum record_event { RECORD_VERDICT, RECORD_OUTCOME, RECORD_GAP };
 
@@ -80,7 +80,8 @@ struct record {
 /* Appends a URL as the record shows it. `authority`, `path` and `query` are as received (they may be anything): a user name becomes
  * "*@", values of the query "*" unless `values`, control characters and non-ASCII bytes are percent-encoded, and the whole is cut at
  * RECORD_URL_MAX. Without a `path` (CONNECT, a refused handshake) only scheme and authority are written. */
-enum record_url_flags { RECORD_URL_QUERY = 1 /* there is one */, RECORD_URL_VALUES = 2 };
+#define RECORD_URL_QUERY 1u  /* there is a query, be it empty */
+#define RECORD_URL_VALUES 2u /* the operator asked for its values */
 int record_put_url(struct buf *out, enum url_scheme scheme, struct slice authority, struct slice path, struct slice query,
                    unsigned flags);
 

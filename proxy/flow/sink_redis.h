@@ -1,19 +1,20 @@
 /*
  * Decisions into a Redis stream: XADD exeat:decisions MAXLEN ~ N * field value …, hiredis on the event loop.
  *
- * Nothing ever waits for Redis. Records go into a bounded queue; at most SINK_REDIS_FLIGHT of them are on their way at once; one leaves the
- * queue when Redis has confirmed it. A command unanswered for SINK_REDIS_COMMAND_MS, a broken connection or an error reply (out of memory,
- * read-only, loading, no permission …) drops the connection; after 100 ms, doubled up to 5 s, it is made anew and the records that
- * were not confirmed are sent again. So a record whose confirmation was lost may be there twice: `id` and `event` tell. An error that is
- * about one record alone (it is refused three times while others pass) counts as lost.
+ * Nothing ever waits for Redis. Records go into a bounded queue; at most SINK_REDIS_FLIGHT of them are on their way
+ * at once; one leaves the queue when Redis has confirmed it. A connection on which nothing is confirmed for
+ * SINK_REDIS_COMMAND_MS, one that breaks, and one that answers with an error (out of memory, read-only, loading, no
+ * permission, …) is dropped; after 100 ms, doubled up to 5 s, another is made and what was not confirmed is sent
+ * again. So a record whose confirmation was lost may be there twice, never not at all: `id` and `event` tell.
  *
- * When the queue is full, newcomers are dropped and counted; where they would have stood a `gap` record is queued. At the end the
- * queue is drained for a bounded time, what is left counts as a gap, too.
+ * When the queue is full, newcomers are dropped and counted until an eighth of it is free again; where they would
+ * have stood a `gap` record is queued. What is left at the end counts as a gap, too.
  *
- *     redis://[[user]:password@]HOST[:PORT][/DB][?maxlen=N]     user and password percent-encoded
- *     unix:PATH[?db=N&maxlen=N&user=U&password=P]
+ *     redis://[[user]:password@]HOST[:PORT][/DB][?maxlen=N]       user and password percent-encoded
+ *     unix:PATH[?maxlen=N&db=N&user=U&password=P]
  *
- * The host is looked up once, by sink_redis_resolve, before the process is confined. The password is kept as a secret, and in no message.
+ * The host is looked up once, by sink_redis_resolve, before the process is confined. The password is kept as a
+ * secret, and stands in no message.
  */
 #ifndef FLOW_SINK_REDIS_H
 #define FLOW_SINK_REDIS_H
@@ -60,8 +61,8 @@ void sink_redis_free(struct sink_redis *s);
 /* Queues a record (copied). Never blocks. `false`: it was dropped and counted. */
 bool sink_redis_write(struct sink_redis *s, const struct record *r);
 
-/* A gap that has ended (there is room again, or `force`): the same that went, or would have gone, into the stream itself. For the other
- * sinks. False if there is none. */
+/* A gap that has ended (there is room again): the same that went into the stream itself, for the other sinks. With
+ * `force` (the process ends) also one that has not, and what is still queued counts as missing. False: none. */
 bool sink_redis_take_gap(struct sink_redis *s, bool force, struct record *gap);
 
 /* All delivered. */
@@ -71,7 +72,7 @@ void sink_redis_on_empty(struct sink_redis *s, void (*empty)(void *arg), void *a
 
 /* Counts for tests and metrics. */
 struct sink_redis_stats {
-    uint64_t delivered, dropped, resent, connects, errors;
+    uint64_t delivered, dropped, connects, errors;
     size_t queued;
 };
 void sink_redis_stats(const struct sink_redis *s, struct sink_redis_stats *out);
