@@ -86,15 +86,12 @@ struct git_push {
 
     /* private */
     int state;
+    int err; /* what every further call returns, once refused */
     struct pkt_reader reader;
-    struct buf arena;
+    struct buf arena; /* ids and names of all commands */
     struct git_command_at *commands;
     size_t room;
-    size_t limit_commands;
-    size_t limit_bytes;
     bool caps_seen;
-    bool sig_seen;
-    int cert_lines;
 };
 
 void git_push_init(struct git_push *push);
