@@ -1,0 +1,271 @@
+"""Real clients against an intercepted host: each trusts the sandbox's authority, with no configuration of its own."""
+import hashlib
+import json
+import os
+import shutil
+
+import exeat
+import tap
+import work
+from pki import Pki
+from servers import RawServer, response
+
+pki = Pki()
+HOSTS = ("a.test", "api.github.com", "crates.a.test", "go.a.test", "deb.a.test")
+POLICY = "\n".join("allow GET,HEAD,POST https://%s/**" % host for host in HOSTS) + "\n"
+
+# A crate's index entry needs the checksum of its archive; nothing ever fetches the archive here.
+INDEX = json.dumps({"name": "leaf-pad", "vers": "1.0.0", "deps": [], "features": {}, "yanked": False,
+                    "cksum": hashlib.sha256(b"").hexdigest()}) + "\n"
+FILES = {
+    "/hello": b"hello from the origin\n",
+    "/is-here/simple/": b"<html></html>",
+    "/index/config.json": b'{"dl": "https://crates.a.test/dl"}',
+    "/index/le/af/leaf-pad": INDEX.encode(),
+    "/example.com/m/@v/list": b"v1.2.3\n",
+    "/repos/acme/app": b'{"full_name": "acme/app"}',
+    "/pkg": json.dumps({"name": "pkg", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
+        "name": "pkg", "version": "1.0.0", "dist": {"tarball": "https://a.test/pkg.tgz", "shasum": "0" * 40}}}}).encode(),
+}
+
+
+def serve(_connection, request):
+    path = request.target.partition("?")[0]
+    body = FILES.get(path)
+    if body is None:
+        return response(404, "no such thing\n", reason="Not Found")
+    kind = "application/json" if body.startswith(b"{") else "text/plain"
+    return response(200, b"" if request.method == "HEAD" else body, [("Content-Type", kind)])
+
+
+def try_client(t, command, user=None, env=None, timeout=60, **options):
+    """Runs a command behind exeat with an origin for all HOSTS; returns the result and the origin."""
+    origin = t.use(RawServer(serve, tls=pki.leaf(*HOSTS)))
+    r = exeat.run(POLICY, command, resolve=[origin.resolve(h) for h in HOSTS], upstream_ca=pki.ca, user=user, env=env,
+                  timeout=timeout, **options)
+    return r, origin
+
+
+def gets_hello(t, command, **options):
+    r, origin = try_client(t, command, **options)
+    tap.ok("hello from the origin" in r.out, "the client did not get the answer: %s" % r)
+    tap.equal(r.code, 0)
+    tap.ok(origin.requests, "nothing came to the origin")
+    tap.equal(r.verdicts()[0]["verdict"], "allow")
+
+
+def home_with(files):
+    """A folder of the rootless user's with these files."""
+    home = work.folder("home.", user=exeat.as_user(), mode=0o700)
+    for name, content in files.items():
+        path = os.path.join(home, name)
+        for folder in reversed([path[:i] for i in range(len(home) + 1, len(path)) if path[i] == "/"]):
+            if not os.path.isdir(folder):
+                os.mkdir(folder)
+                work.give(folder, exeat.as_user())
+        work.write(path, content, user=exeat.as_user())
+    return home
+
+
+@tap.test
+def curl(t):
+    gets_hello(t, ["curl", "-sS", "https://a.test/hello"])
+
+
+@tap.test
+def wget(t):
+    work.need("wget")
+    gets_hello(t, ["wget", "-q", "-O", "-", "https://a.test/hello"])
+
+
+@tap.test
+def openssl(t):
+    gets_hello(t, "printf 'GET /hello HTTP/1.1\\r\\nHost: a.test\\r\\nConnection: close\\r\\n\\r\\n' |"
+                  " openssl s_client -quiet -verify_return_error -connect a.test:443 -servername a.test")
+
+
+@tap.test
+def openssl_verifies_the_certificate_strictly(t):
+    r, _ = try_client(t, "echo | openssl s_client -x509_strict -verify_return_error -connect a.test:443 "
+                         "-servername a.test -verify_hostname a.test")
+    tap.ok("Verification: OK" in r.out, r)
+
+
+@tap.test
+def openssl_by_the_folder_of_certificates(t):
+    """openssl with the folder of certificates alone"""
+    r, _ = try_client(t, "echo | openssl s_client -no-CAfile -CApath /etc/ssl/certs -verify_return_error "
+                         "-connect a.test:443 -servername a.test")
+    tap.ok("Verification: OK" in r.out, r)
+
+
+PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else "python3"
+
+
+@tap.test
+def python_ssl(t):
+    """python's ssl, strict as from 3.13 on"""
+    gets_hello(t, [PYTHON, "-c", "import ssl, urllib.request as u\nc = ssl.create_default_context()\n"
+                                 "c.verify_flags |= ssl.VERIFY_X509_STRICT\n"
+                                 "print(u.urlopen('https://a.test/hello', context=c).read().decode())"])
+
+
+def has_module(name):
+    return work.sh(PYTHON, "-c", "import importlib.util as u; print(u.find_spec(%r) is not None)" % name).strip() == "True"
+
+
+@tap.test
+def python_requests(t):
+    """python's requests with certifi"""
+    if not has_module("requests"):
+        tap.skip("python3-requests is not installed")
+    gets_hello(t, [PYTHON, "-c", "import requests; print(requests.get('https://a.test/hello').text)"])
+
+
+@tap.test
+def pip(t):
+    if not has_module("pip"):
+        tap.skip("python3-pip is not installed")
+    r, origin = try_client(t, [PYTHON, "-m", "pip", "download", "--no-input", "--disable-pip-version-check",
+                               "--index-url", "https://a.test/is-here/simple", "no-such-package"])
+    tap.ok("SSL" not in r.err and "certificate" not in r.err.lower(), r)
+    tap.ok(any("/is-here/simple/" in q.target for q in origin.requests), r)
+
+
+@tap.test
+def node(t):
+    work.need("node")
+    gets_hello(t, ["node", "-e", "require('https').get('https://a.test/hello', r => r.pipe(process.stdout))"])
+
+
+@tap.test
+def node_fetch(t):
+    """node's fetch"""
+    work.need("node")
+    gets_hello(t, ["node", "-e", "fetch('https://a.test/hello').then(r => r.text()).then(console.log)"])
+
+
+@tap.test
+def npm(t):
+    work.need("npm")
+    r, origin = try_client(t, ["npm", "view", "pkg", "version", "--registry=https://a.test/"],
+                           env={"npm_config_update_notifier": "false"})
+    tap.equal(r.out.strip(), "1.0.0")
+    tap.ok(origin.requests[0].target.startswith("/pkg"), r)
+
+
+@tap.test
+def git(t):
+    r, origin = try_client(t, "git ls-remote https://a.test/acme/app.git", env={"GIT_TERMINAL_PROMPT": "0"})
+    # no fetch rule: exeat refuses by itself, over a connection that git has trusted
+    tap.ok("certificate" not in r.err.lower(), r)
+    tap.ok("exeat" in r.err, r)
+    tap.equal(origin.requests, [])
+
+
+JAVA = """
+import java.net.*; import java.nio.charset.StandardCharsets;
+public class Get { public static void main(String[] a) throws Exception {
+  System.out.print(new String(new URL(a[0]).openStream().readAllBytes(), StandardCharsets.UTF_8)); } }
+"""
+
+
+@tap.test(timeout=120)
+def java(t):
+    work.need("java", "javac")
+    home = home_with({"Get.java": JAVA})
+    gets_hello(t, ["java", "Get.java", "https://a.test/hello"], home=home, timeout=100)
+
+
+@tap.test(timeout=120)
+def cargo(t):
+    program = shutil.which("cargo")
+    if program is None:
+        tap.skip("cargo is not installed")
+    # a toolchain in root's home is run by root
+    user = "root" if program.startswith("/root/") else None
+    home = home_with({
+        "p/Cargo.toml": '[package]\nname = "p"\nversion = "0.1.0"\n[dependencies]\nleaf-pad = "1"\n',
+        "p/src/lib.rs": "", "p/.cargo/config.toml":
+        '[source.crates-io]\nreplace-with = "here"\n[source.here]\nregistry = "sparse+https://crates.a.test/index/"\n'})
+    env = {"CARGO_HOME": os.path.join(home, "cargo"), "PATH": os.environ["PATH"]}
+    if user == "root":
+        env["RUSTUP_HOME"] = os.environ.get("RUSTUP_HOME", os.path.expanduser("~/.rustup"))
+    r, origin = try_client(t, ["cargo", "generate-lockfile"], user=user, env=env, home=home, cwd=home + "/p", timeout=100)
+    if "unstable" in r.err or "sparse" in r.err and "feature" in r.err:
+        tap.skip("this cargo is too old for sparse registries")
+    tap.equal(r.code, 0)
+    tap.ok("/index/le/af/leaf-pad" in [q.target for q in origin.requests], r)
+
+
+@tap.test(timeout=120)
+def go(t):
+    work.need("go")
+    home = home_with({"p/go.mod": "module p\n"})
+    r, _ = try_client(t, ["go", "list", "-m", "-versions", "example.com/m"], home=home, cwd=home + "/p",
+                      env={"GOPROXY": "https://go.a.test", "GONOSUMDB": "*", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"},
+                      timeout=100)
+    tap.equal(r.out.strip(), "example.com/m v1.2.3")
+
+
+@tap.test
+def perl(t):
+    """perl's LWP"""
+    work.need("perl")
+    if work.sh("perl", "-MLWP::Protocol::https", "-e", "print 1", check=False) != "1":
+        tap.skip("LWP::Protocol::https is not installed")
+    gets_hello(t, ["perl", "-MLWP::UserAgent", "-e",
+                   "$r = LWP::UserAgent->new->get('https://a.test/hello'); die $r->status_line unless $r->is_success;"
+                   "print $r->decoded_content"])
+
+
+@tap.test
+def apt(t):
+    work.need("apt-get")
+    home = home_with({"sources.list": "deb https://deb.a.test/debian stable main\n", "lists/partial/x": "", "cache/x": ""})
+    options = ["-o", "Dir::Etc::SourceList=%s/sources.list" % home, "-o", "Dir::Etc::SourceParts=/dev/null",
+               "-o", "Dir::State::Lists=%s/lists" % home, "-o", "Dir::Cache=%s/cache" % home, "-o", "Acquire::Retries=0"]
+    r, origin = try_client(t, ["apt-get", *options, "update"], home=home)
+    tap.ok("certificate" not in (r.err + r.out).lower(), r)
+    tap.ok(any(q.target.startswith("/debian/dists/stable/") for q in origin.requests), r)
+
+
+@tap.test
+def gh(t):
+    work.need("gh")
+    r, _ = try_client(t, ["gh", "api", "/repos/acme/app"], env={"GH_TOKEN": "of-the-sandbox", "NO_COLOR": "1"})
+    tap.ok('"acme/app"' in r.out, r)
+
+
+@tap.test
+def redis_cli(t):
+    """redis-cli --tls"""
+    work.need("redis-cli")
+    r, origin = try_client(t, ["redis-cli", "--tls", "-h", "a.test", "-p", "443", "--sni", "a.test", "PING"])
+    # the certificate is trusted; what is spoken inside is no HTTP, and goes nowhere
+    tap.ok("certificate" not in (r.err + r.out).lower(), r)
+    tap.equal(origin.requests, [])
+    tap.equal([d["verdict"] for d in r.verdicts()], ["deny"])
+
+
+@tap.test
+def a_client_with_a_store_of_its_own_does_not_get_through(t):
+    r, origin = try_client(t, "SSL_CERT_FILE=%s curl -sS --cacert %s https://a.test/hello" % (pki.ca, pki.ca))
+    tap.equal(r.code, 60)
+    tap.equal(origin.requests, [])
+
+
+@tap.test
+def variables_name_the_roots_of_the_system_and_ours(t):
+    r, _ = try_client(t, "grep -c BEGIN $SSL_CERT_FILE; grep -c BEGIN /etc/ssl/certs/ca-certificates.crt; env")
+    lines = r.out.split("\n")
+    with open("/etc/ssl/certs/ca-certificates.crt", encoding="utf-8") as f:
+        system = f.read().count("BEGIN CERT")
+    tap.ok(int(lines[0]) > system, "SSL_CERT_FILE has %s certificates, the system %d" % (lines[0], system))
+    tap.ok(int(lines[1]) > system, r)
+    for name in ("CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PIP_CERT",
+                 "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE"):
+        tap.ok(any(line.startswith(name + "=/") for line in lines), "%s is not set" % name)
+
+
+tap.main()
