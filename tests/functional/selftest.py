@@ -8,10 +8,12 @@ import struct
 import time
 
 import dnsserver
+import leftovers
 import pki
 import redis
 import servers
 import tap
+import term
 import work
 from servers import GitServer, RawServer
 
@@ -222,6 +224,36 @@ def processes_of_another_user_end_with_the_test():
     ids = work.account(None)
     tap.contains(status, "Uid:\t%d\t" % ids[0])
     tap.contains(status, "CapEff:\t0000000000000000")
+
+
+@tap.test
+def terminal(t):
+    shell = t.use(term.Terminal(["sh"], rows=31, columns=97, env={"PATH": os.environ["PATH"], "PS1": "> "}))
+    shell.until("> ")
+    shell.send("stty size\n")
+    shell.until("31 97")
+    shell.resize(40, 100)
+    shell.send("stty size; sleep 50\n")
+    shell.until("40 100")
+    shell.key("c")
+    shell.until("> ")
+    shell.send("exit 7\n")
+    tap.equal(shell.wait(), 7)
+
+
+@tap.test
+def leftovers_are_seen(t):
+    before = leftovers.Host(program="/nonexistent")
+    before.check(0)
+    process = work.popen(["sleep", "100"], user=None, env={**os.environ, **leftovers.mark()})
+    t.after(work.end, process)
+    try:
+        before.check(0.2)
+        tap.fail("a process was overlooked")
+    except AssertionError as e:
+        tap.contains(str(e), "sleep 100")
+    work.end(process)
+    before.check()
 
 
 tap.main()
