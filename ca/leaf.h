@@ -5,7 +5,7 @@
  * A leaf is wanted before a handshake starts (the name is known from the ClientHello), so nothing blocks
  * inside of OpenSSL:
  *
- *     absent  --leaf_cache_get-->  pending  --leaf_cache_put-->  ready  --two thirds of life gone-->  asked anew
+ *     absent  --leaf_cache_get-->  pending  --leaf_cache_put-->  ready  --old-->  ready, asked anew
  *        ^                            |                            |
  *        +------leaf_cache_fail-------+           expired, evicted +--> absent
  *
@@ -31,9 +31,9 @@
 
 struct leaf_cache;
 
-/* Embedded in whatever waits (a connection); zero-initialised. `done` is called once, unless leaf_cancel was
- * called first: err 0 with `ctx`, which is good until `done` returns (SSL_new takes a reference of its own);
- * else `ctx` is NULL and `why` says why. */
+/* Embedded in whatever waits (a connection), which cancels it before it goes away; zero-initialised. `done`
+ * is called once, unless leaf_cancel was called first: err 0 with `ctx`, which is good until `done` returns
+ * (SSL_new takes a reference of its own); else `ctx` is NULL and `why` says why. */
 struct leaf_waiter {
     void (*done)(struct leaf_waiter *w, SSL_CTX *ctx, int err, const char *why);
     struct leaf_waiter *next, **link; /* the cache's; link is NULL when nothing is awaited */

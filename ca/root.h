@@ -38,10 +38,10 @@ struct ca_root;
  * Opens the root in the directory `dirfd` (which stays the caller's), making or renewing it where needed.
  * `now` is in seconds since 1970. Returns 0 and a root that the caller frees, or an error with a message that
  * says which file and what to do:
- *   ERR_DENIED       directory or file is not ours, or others may write to it, or read the key; or a symbolic link
+ *   ERR_DENIED       directory or file is not ours, or open to others, or a symbolic link
  *   ERR_PARSE        a file is not what it should be, key and certificate do not belong together, or the
- *                    certificate is not fit to sign (no critical basicConstraints CA:TRUE, no critical keyUsage
- *                    with keyCertSign, no subject key identifier, not self-signed, expired, not yet valid)
+ *                    certificate is not fit to sign (no critical basicConstraints CA:TRUE, no critical
+ *                    keyUsage with keyCertSign, no subject key identifier, not self-signed, not valid now)
  *   ERR_NOTFOUND     there is a ca.pem, but no key
  *   ERR_UNSUPPORTED  the key is encrypted, or of a kind that clients refuse
  *   ERR_IO, ERR_CRYPTO, ERR_NOMEM

@@ -22,8 +22,7 @@ struct vault_answer {
     struct slice why;    /* a sentence, when err is not 0; fit for the record and for the sandbox */
     struct slice der;    /* MINT: the certificate */
     struct slice header; /* RENDER: the field's name, as it is to be written */
-    struct secret
-        value; /* RENDER: the field's value; taken by moving the struct and zeroing this one, else released after `done` */
+    struct secret value; /* RENDER: the value; who keeps it moves the struct and zeroes this one */
 };
 
 struct vault_request {

@@ -33,8 +33,7 @@
 
 struct vault;
 
-/* --- reading -----------------------------------------------------------------------------------------------
- * */
+/* --- reading ----------------------------------------------------------------------------------------------- */
 
 /*
  * Appends the text of the file at `path`. Refused (ERR_DENIED): a file that somebody other than its owner can
@@ -66,16 +65,15 @@ int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags);
  * them. */
 void vault_wipe_env(const struct vault *v);
 
-/* --- what is in it: no secrets -----------------------------------------------------------------------------
- * */
+/* --- what is in it: no secrets ----------------------------------------------------------------------------- */
 
 size_t vault_count(const struct vault *v);
 const char *vault_name(const struct vault *v, size_t i);
 bool vault_has(const struct vault *v, struct slice name);
 
 enum vault_source_kind {
-    VAULT_FROM_ENV, /* `name` is the variable: to be taken out of the sandbox's environment */
-    VAULT_FROM_FILE, /* `name` is the file's path (absolute if the vault's path was): to be covered in the sandbox */
+    VAULT_FROM_ENV,            /* `name` is the variable: to be taken out of the sandbox's environment */
+    VAULT_FROM_FILE,           /* `name` is the file's path, absolute if the vault's was: to be covered */
     VAULT_FROM_EXEC,           /* `name` is the program */
     VAULT_FROM_GIT_CREDENTIAL, /* … a helper that speaks git's credential protocol */
 };
@@ -88,8 +86,7 @@ struct vault_source {
 /* The source of credential `i`. */
 struct vault_source vault_source(const struct vault *v, size_t i);
 
-/* --- binding and rendering ---------------------------------------------------------------------------------
- * */
+/* --- binding and rendering --------------------------------------------------------------------------------- */
 
 struct vault_origin {
     enum url_scheme scheme;

@@ -1,0 +1,283 @@
+#include "ca/bundle.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ca/pem.h"
+#include "ca/paths.h"
+
+#define ROOTS_MAX 4096
+
+/* --- collecting ------------------------------------------------------------------------------------------
+ * */
+
+/* Roots are written out as they are found, each once. */
+struct collection {
+    struct buf *out;
+    unsigned char (*seen)[SHA256_DIGEST_LENGTH];
+    size_t n, cap;
+};
+
+static int note(struct collection *c, const unsigned char md[SHA256_DIGEST_LENGTH]) {
+    if (c->n == c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 256;
+        void *p = cap > ROOTS_MAX ? NULL : realloc(c->seen, cap * sizeof *c->seen);
+        if (!p)
+            return cap > ROOTS_MAX ? ERR_LIMIT : ERR_NOMEM;
+        c->seen = p;
+        c->cap = cap;
+    }
+    memcpy(c->seen[c->n++], md, SHA256_DIGEST_LENGTH);
+    return 0;
+}
+
+static int collect(void *arg, X509 *cert) {
+    struct collection *c = arg;
+    unsigned char md[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    char *bytes;
+    if (X509_digest(cert, EVP_sha256(), md, &n) != 1 || n != SHA256_DIGEST_LENGTH)
+        return ERR_CRYPTO;
+    for (size_t i = 0; i < c->n; i++)
+        if (memcmp(c->seen[i], md, SHA256_DIGEST_LENGTH) == 0)
+            return 0;
+    int r = note(c, md);
+    if (r)
+        return r;
+    BIO *bio = BIO_new(BIO_s_mem());
+    if (!bio || PEM_write_bio_X509(bio, cert) != 1) {
+        BIO_free(bio);
+        return ERR_NOMEM;
+    }
+    long size = BIO_get_mem_data(bio, &bytes);
+    r = buf_put(c->out, slice_make(bytes, (size_t)size));
+    BIO_free(bio);
+    return r;
+}
+
+/* The bytes of a regular file. 0; ERR_IO with errno set; ERR_LIMIT. */
+static int read_file(int dirfd, const char *path, struct buf *out) {
+    struct stat st;
+    char *room;
+    int r = 0;
+    int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return ERR_IO;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        errno = EINVAL;
+        r = ERR_IO;
+    }
+    while (r == 0 && (r = buf_reserve(out, 65536, &room)) == 0) {
+        ssize_t n = read(fd, room, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            r = ERR_IO;
+        if (n <= 0)
+            break;
+        buf_commit(out, (size_t)n);
+    }
+    int e = errno;
+    close(fd);
+    errno = e;
+    return r;
+}
+
+static int collect_file(struct collection *c, int dirfd, const char *path) {
+    struct buf text;
+    buf_init(&text, CA_BUNDLE_MAX);
+    int r = read_file(dirfd, path, &text);
+    if (r == 0)
+        r = pem_each(buf_slice(&text), collect, c);
+    int e = errno;
+    buf_release(&text);
+    errno = e;
+    return r;
+}
+
+/* Every file of one directory; those that can't be read are passed over. */
+static int collect_dir(struct collection *c, const char *path) {
+    int r = 0;
+    DIR *dir = opendir(path);
+    if (!dir)
+        return 0;
+    struct dirent *e;
+    while (r == 0 && (e = readdir(dir))) {
+        if (e->d_name[0] == '.')
+            continue;
+        r = collect_file(c, dirfd(dir), e->d_name);
+        if (r == ERR_IO)
+            r = 0;
+    }
+    closedir(dir);
+    return r;
+}
+
+/* A list of directories, as OpenSSL reads SSL_CERT_DIR. */
+static int collect_dirs(struct collection *c, const char *list) {
+    struct slice rest = slice_str(list), one;
+    bool more;
+    int r = 0;
+    do {
+        more = slice_cut(rest, ':', &one, &rest);
+        char *path = one.n ? slice_dup(one) : NULL;
+        if (path)
+            r = collect_dir(c, path);
+        free(path);
+    } while (r == 0 && more);
+    return r;
+}
+
+static int collect_named(struct collection *c, const char *file, const char *dirs, struct errmsg *msg) {
+    int r = 0;
+    if (file && *file) {
+        r = collect_file(c, AT_FDCWD, file);
+        if (r == ERR_IO)
+            return errmsg_errno(msg, ERR_IO, "SSL_CERT_FILE=%s can't be read", file);
+    }
+    if (r == 0 && dirs && *dirs)
+        r = collect_dirs(c, dirs);
+    return r;
+}
+
+static int collect_known(struct collection *c) {
+    struct ca_paths paths = {0};
+    int r = ca_bundle_paths(&paths);
+    for (size_t i = 0; r == 0 && c->n == 0 && i < paths.n; i++) {
+        r = collect_file(c, AT_FDCWD, paths.list[i]);
+        if (r == ERR_IO)
+            r = 0;
+    }
+    ca_paths_release(&paths);
+    if (r == 0 && c->n == 0)
+        r = collect_dirs(c, X509_get_default_cert_dir());
+    if (r == 0 && c->n == 0)
+        r = collect_dir(c, "/etc/ssl/certs");
+    return r;
+}
+
+int ca_system_roots(struct buf *pem, size_t *count, struct errmsg *msg) {
+    const char *file = getenv(X509_get_default_cert_file_env());
+    const char *dirs = getenv(X509_get_default_cert_dir_env());
+    struct collection c = {.out = pem};
+    bool named = (file && *file) || (dirs && *dirs);
+    int r = named ? collect_named(&c, file, dirs, msg) : collect_known(&c);
+    if (r && r != ERR_IO)
+        errmsg_set(msg, r, "the host's root certificates can't be collected: %s", err_text(r));
+    if (count)
+        *count = c.n;
+    free(c.seen);
+    return r;
+}
+
+int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg) {
+    struct collection c = {.out = pem};
+    int r = collect_file(&c, AT_FDCWD, path);
+    if (r == ERR_IO)
+        errmsg_errno(msg, r, "%s can't be read", path);
+    else if (r)
+        errmsg_set(msg, r, "%s: %s", path, err_text(r));
+    else if (c.n == 0)
+        r = errmsg_set(msg, ERR_PARSE, "%s holds no certificate in PEM", path);
+    free(c.seen);
+    return r;
+}
+
+/* --- Java ------------------------------------------------------------------------------------------------
+ * */
+
+/*
+ * JKS, as every Java since 1.2 reads it: magic, version, number of entries; for each trusted certificate a
+ * tag, an alias, a date, the certificate's kind and its DER; at the end a SHA-1 over the password (UTF-16), a
+ * fixed phrase, and all of the above. The digest guards against accidents, no more; there is nothing secret
+ * in it.
+ */
+#define JKS_MAGIC   0xfeedfeedu
+#define JKS_VERSION 2
+#define JKS_TRUSTED 2
+#define JKS_PHRASE  "Mighty Aphrodite"
+
+struct jks {
+    struct buf *out;
+    uint64_t now_ms;
+    uint32_t n;
+};
+
+static void put_be(struct buf *out, uint64_t v, int bytes) {
+    while (bytes-- > 0)
+        buf_putc(out, (char)(v >> (8 * bytes)));
+}
+
+static void put_utf(struct buf *out, const char *ascii) {
+    put_be(out, strlen(ascii), 2);
+    buf_puts(out, ascii);
+}
+
+static int count_cert(void *arg, X509 *cert) {
+    (void)cert;
+    ((struct jks *)arg)->n++;
+    return 0;
+}
+
+static int put_cert(void *arg, X509 *cert) {
+    struct jks *j = arg;
+    char alias[32];
+    unsigned char *der = NULL;
+    int n = i2d_X509(cert, &der);
+    if (n <= 0)
+        return ERR_CRYPTO;
+    snprintf(alias, sizeof alias, "root-%u", j->n++);
+    put_be(j->out, JKS_TRUSTED, 4);
+    put_utf(j->out, alias);
+    put_be(j->out, j->now_ms, 8);
+    put_utf(j->out, "X.509");
+    put_be(j->out, (uint64_t)n, 4);
+    buf_put(j->out, slice_make(der, (size_t)n));
+    OPENSSL_free(der);
+    return j->out->failed ? ERR_LIMIT : 0;
+}
+
+static int put_digest(struct buf *out, size_t from) {
+    static const char password[] = CA_JKS_PASSWORD;
+    unsigned char md[SHA_DIGEST_LENGTH];
+    unsigned n = 0;
+    int ok = 0;
+    struct slice body = slice_from(buf_slice(out), from);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    if (ctx && EVP_DigestInit_ex(ctx, EVP_sha1(), NULL)) {
+        for (const char *p = password; *p; p++) {
+            char wide[2] = {0, *p};
+            EVP_DigestUpdate(ctx, wide, sizeof wide);
+        }
+        EVP_DigestUpdate(ctx, JKS_PHRASE, strlen(JKS_PHRASE));
+        EVP_DigestUpdate(ctx, body.p, body.n);
+        ok = EVP_DigestFinal_ex(ctx, md, &n);
+    }
+    EVP_MD_CTX_free(ctx);
+    return ok ? buf_put(out, slice_make(md, n)) : ERR_CRYPTO;
+}
+
+int ca_bundle_jks(struct slice pem, uint64_t now_ms, struct buf *out, struct errmsg *msg) {
+    struct jks j = {.out = out, .now_ms = now_ms};
+    size_t from = buf_len(out);
+    int r = pem_each(pem, count_cert, &j);
+    put_be(out, JKS_MAGIC, 4);
+    put_be(out, JKS_VERSION, 4);
+    put_be(out, j.n, 4);
+    j.n = 0;
+    if (r == 0)
+        r = pem_each(pem, put_cert, &j);
+    if (r == 0)
+        r = put_digest(out, from);
+    if (r == 0 && out->failed)
+        r = ERR_LIMIT;
+    return r ? errmsg_set(msg, r, "the Java key store can't be made: %s", err_text(r)) : 0;
+}

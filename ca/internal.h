@@ -1,0 +1,53 @@
+/* What the files of ca/ share about the root. */
+#ifndef CA_INTERNAL_H
+#define CA_INTERNAL_H
+
+#include <openssl/evp.h>
+#include <openssl/x509v3.h>
+
+#include "ca/root.h"
+
+#define KEY_ID_LEN 20
+
+/* A worker has one key for its whole life, and there are few workers: reading a key again for each name would
+ * cost more than the signature. */
+#define CA_KEYS 8
+
+struct ca_subject_key {
+    char spki[CA_SPKI_MAX];
+    size_t n; /* 0: this place is free */
+    EVP_PKEY *key;
+    X509_EXTENSION *key_id;
+};
+
+struct ca_root {
+    EVP_PKEY *key;
+    X509 *cert;
+    const EVP_MD *digest;
+    int64_t not_before, not_after;
+    char *pem;
+    size_t pem_n;
+
+    /* the same for every leaf, encoded once */
+    X509_EXTENSION *authority, *usage, *extended;
+    struct ca_subject_key keys[CA_KEYS];
+    size_t next_key;
+};
+
+/* Fills `msg` with what was tried and OpenSSL's own last reason, empties its queue, and returns ERR_CRYPTO.
+ * */
+int ca_crypto_error(struct errmsg *msg, const char *what);
+
+/* 128 random bits, positive, never short. */
+int ca_set_serial(X509 *cert);
+int ca_set_dates(X509 *cert, int64_t from, int64_t to);
+
+/* The first 160 bits of the SHA-256 of the public key (RFC 7093, method 1). */
+int ca_key_id(X509 *cert, unsigned char id[KEY_ID_LEN]);
+
+/* An extension from a structure of OpenSSL's, NULL when it can't be made. */
+X509_EXTENSION *ca_extension(int nid, bool critical, void *value);
+X509_EXTENSION *ca_key_id_extension(const unsigned char id[KEY_ID_LEN]);
+X509_EXTENSION *ca_usage_extension(int bits);
+
+#endif

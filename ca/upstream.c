@@ -1,0 +1,76 @@
+#include "ca/upstream.h"
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include "base/url.h"
+#include "ca/pem.h"
+
+struct adding {
+    X509_STORE *store;
+    size_t n;
+};
+
+static int add_root(void *arg, X509 *cert) {
+    struct adding *a = arg;
+    if (X509_STORE_add_cert(a->store, cert) != 1)
+        return ERR_CRYPTO;
+    a->n++;
+    return 0;
+}
+
+int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg) {
+    struct adding a = {0};
+    *out = NULL;
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    if (!ctx)
+        goto fail;
+    a.store = SSL_CTX_get_cert_store(ctx);
+    if (pem_each(roots, add_root, &a) || pem_each(extra, add_root, &a))
+        goto fail;
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    /* an operator may trust an intermediate of his and nothing above it; and the host's purpose marks count
+     * */
+    X509_STORE_set_flags(a.store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
+    X509_STORE_set_purpose(a.store, X509_PURPOSE_SSL_SERVER);
+    ERR_clear_error();
+    *out = ctx;
+    return 0;
+fail:
+    SSL_CTX_free(ctx);
+    ERR_clear_error();
+    return errmsg_set(msg, ERR_CRYPTO, "the context for upstream connections can't be made");
+}
+
+int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session) {
+    struct url_host h;
+    if (url_host_parse(host, &h, NULL))
+        return ERR_PARSE;
+    struct slice bare = url_host_bare(&h);
+    char text[URL_HOST_MAX + 1];
+    memcpy(text, bare.p, bare.n);
+    text[bare.n] = '\0';
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+    if (h.kind == URL_HOST_NAME) {
+        /* a common name is not looked at: a certificate without subjectAltName names nothing */
+        X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+        if (X509_VERIFY_PARAM_set1_host(param, text, bare.n) != 1 || SSL_set_tlsext_host_name(ssl, text) != 1)
+            return ERR_CRYPTO;
+    } else if (X509_VERIFY_PARAM_set1_ip_asc(param, text) != 1) {
+        return ERR_CRYPTO;
+    }
+    if (session && SSL_set_session(ssl, session) != 1)
+        return ERR_CRYPTO;
+    return 0;
+}
+
+const char *ca_upstream_reason(const SSL *ssl) {
+    long r = SSL_get_verify_result(ssl);
+    return r == X509_V_OK ? NULL : X509_verify_cert_error_string(r);
+}

@@ -1,0 +1,240 @@
+/* ca/bundle: what is collected, cleaned, and written for Java; and where JVMs are found. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sys/wait.h>
+
+#include "ca/bundle.h"
+#include "tests/unit/ca_support.h"
+
+struct state {
+    char path[32], other_path[32];
+    int fd, other_fd;
+    struct ca_root *root, *other;
+};
+
+static int set_up(void **state) {
+    struct state *s = calloc(1, sizeof *s);
+    s->fd = state_dir(s->path);
+    s->other_fd = state_dir(s->other_path);
+    assert_int_equal(ca_root_open(s->fd, NOW, &s->root, NULL), 0);
+    assert_int_equal(ca_root_open(s->other_fd, NOW, &s->other, NULL), 0);
+    unsetenv("SSL_CERT_FILE");
+    unsetenv("SSL_CERT_DIR");
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct state *s = *state;
+    unsetenv("SSL_CERT_FILE");
+    unsetenv("SSL_CERT_DIR");
+    ca_root_free(s->root);
+    ca_root_free(s->other);
+    unlinkat(s->fd, "bundle", 0);
+    unlinkat(s->other_fd, "more", 0);
+    state_remove(s->path, s->fd);
+    state_remove(s->other_path, s->other_fd);
+    free(s);
+    return 0;
+}
+
+static const char *in(const char *dir, const char *name) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put_file(const char *path, const struct slice *parts, size_t n) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (size_t i = 0; i < n; i++)
+        fwrite(parts[i].p, 1, parts[i].n, f);
+    fclose(f);
+}
+
+static size_t count(struct slice text, const char *word) {
+    size_t n = 0;
+    for (size_t i = 0; i + strlen(word) <= text.n; i++)
+        n += memcmp(text.p + i, word, strlen(word)) == 0;
+    return n;
+}
+
+/* Comments, doubled certificates, keys and rubbish are left out; both variables are read. */
+static void test_named_roots(void **state) {
+    struct state *s = *state;
+    struct buf pem;
+    size_t n = 0;
+    const struct slice parts[] = {
+        SLICE("# a comment\n"),
+        ca_root_pem(s->root),
+        SLICE("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+        SLICE("-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\nCN=x\n"),
+        ca_root_pem(s->root),
+        SLICE("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"),
+        ca_root_pem(s->other)};
+    put_file(in(s->path, "bundle"), parts, sizeof parts / sizeof *parts);
+    setenv("SSL_CERT_FILE", in(s->path, "bundle"), 1);
+    buf_init(&pem, CA_BUNDLE_MAX);
+    assert_int_equal(ca_system_roots(&pem, &n, NULL), 0);
+    assert_int_equal(n, 2);
+    assert_int_equal(count(buf_slice(&pem), "BEGIN CERTIFICATE"), 2);
+    assert_int_equal(count(buf_slice(&pem), "KEY"), 0);
+    assert_int_equal(count(buf_slice(&pem), "comment"), 0);
+
+    put_file(in(s->path, "bundle"), parts, 2);
+    put_file(in(s->other_path, "more"), parts + 6, 1);
+    setenv("SSL_CERT_DIR", s->other_path, 1);
+    buf_clear(&pem);
+    assert_int_equal(ca_system_roots(&pem, &n, NULL), 0);
+    assert_int_equal(n, 2);
+
+    setenv("SSL_CERT_FILE", "/nonexistent", 1);
+    struct errmsg msg = {""};
+    assert_int_equal(ca_system_roots(&pem, &n, &msg), ERR_IO);
+    assert_non_null(strstr(msg.text, "/nonexistent"));
+    buf_release(&pem);
+}
+
+static void test_file_roots(void **state) {
+    struct state *s = *state;
+    struct buf pem;
+    struct errmsg msg = {""};
+    buf_init(&pem, CA_BUNDLE_MAX);
+    assert_int_equal(ca_file_roots(in(s->path, CA_CERT_FILE), &pem, &msg), 0);
+    assert_true(slice_eq(buf_slice(&pem), ca_root_pem(s->root)));
+    assert_int_equal(ca_file_roots(in(s->path, CA_KEY_FILE), &pem, &msg), ERR_PARSE);
+    assert_non_null(strstr(msg.text, "holds no certificate"));
+    assert_int_equal(ca_file_roots(in(s->path, "none"), &pem, &msg), ERR_IO);
+    assert_int_equal(ca_file_roots(s->path, &pem, &msg), ERR_IO);
+    buf_release(&pem);
+}
+
+static uint64_t be(struct slice s, size_t at, size_t n) {
+    uint64_t v = 0;
+    assert_true(at + n <= s.n);
+    for (size_t i = 0; i < n; i++)
+        v = v << 8 | (unsigned char)s.p[at + i];
+    return v;
+}
+
+static void test_jks(void **state) {
+    struct state *s = *state;
+    struct buf pem, jks;
+    buf_init(&pem, CA_BUNDLE_MAX);
+    buf_init(&jks, CA_BUNDLE_MAX);
+    buf_put(&pem, ca_root_pem(s->root));
+    buf_put(&pem, ca_root_pem(s->other));
+    assert_int_equal(ca_bundle_jks(buf_slice(&pem), 1234567890123, &jks, NULL), 0);
+    struct slice b = buf_slice(&jks);
+    assert_int_equal(be(b, 0, 4), 0xfeedfeed);
+    assert_int_equal(be(b, 4, 4), 2);
+    assert_int_equal(be(b, 8, 4), 2);
+    size_t at = 12;
+    for (int i = 0; i < 2; i++) {
+        X509 *cert = root_cert(i ? s->other : s->root);
+        assert_int_equal(be(b, at, 4), 2);
+        at += 4;
+        at += 2 + be(b, at, 2);
+        assert_int_equal(be(b, at, 8), 1234567890123);
+        at += 8;
+        assert_int_equal(be(b, at, 2), 5);
+        assert_memory_equal(b.p + at + 2, "X.509", 5);
+        at += 7;
+        size_t n = be(b, at, 4);
+        X509 *found = cert_of(slice_sub(b, at + 4, n));
+        assert_int_equal(X509_cmp(found, cert), 0);
+        X509_free(found);
+        X509_free(cert);
+        at += 4 + n;
+    }
+    assert_int_equal(b.n, at + 20);
+
+    struct buf small;
+    buf_init(&small, 400);
+    assert_int_equal(ca_bundle_jks(buf_slice(&pem), 0, &small, NULL), ERR_LIMIT);
+    buf_release(&small);
+    buf_release(&pem);
+    buf_release(&jks);
+}
+
+/* The same bytes, asked for from a JVM, where one is there. */
+static void test_keytool(void **state) {
+    struct state *s = *state;
+    struct buf jks;
+    char command[512];
+    if (access("/usr/bin/keytool", X_OK) < 0)
+        skip();
+    buf_init(&jks, CA_BUNDLE_MAX);
+    assert_int_equal(ca_bundle_jks(ca_root_pem(s->root), 1700000000000, &jks, NULL), 0);
+    struct slice part = buf_slice(&jks);
+    put_file(in(s->path, "bundle"), &part, 1);
+    snprintf(command, sizeof command,
+             "/usr/bin/keytool -list -rfc -keystore %s/bundle -storepass " CA_JKS_PASSWORD
+             " 2>/dev/null | openssl x509 | cmp - %s/" CA_CERT_FILE,
+             s->path, s->path);
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    buf_release(&jks);
+}
+
+static bool holds(const struct ca_paths *p, const char *path) {
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->list[i], path) == 0)
+            return true;
+    return false;
+}
+
+static void test_java_paths(void **state) {
+    struct state *s = *state;
+    char home[64], jvm[96], file[128], java[128], search[160];
+    struct ca_paths p = {0};
+    snprintf(home, sizeof home, "%s/home", s->path);
+    snprintf(jvm, sizeof jvm, "%s/jdk-21", home);
+    snprintf(file, sizeof file, "%s/lib/security/cacerts", jvm);
+    snprintf(java, sizeof java, "%s/bin/java", jvm);
+    snprintf(search, sizeof search, "/nonexistent::%s/bin", jvm);
+    const char *dirs[] = {"home", "home/jdk-21", "home/jdk-21/lib", "home/jdk-21/lib/security",
+                          "home/jdk-21/bin"};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(mkdirat(s->fd, dirs[i], 0700), 0);
+    put_file(file, NULL, 0);
+    put_file(java, NULL, 0);
+    assert_int_equal(chmod(java, 0700), 0);
+
+    assert_int_equal(ca_java_paths(NULL, NULL, NULL, &p), 0);
+    assert_false(holds(&p, file));
+    ca_paths_release(&p);
+    assert_int_equal(ca_java_paths(jvm, NULL, NULL, &p), 0);
+    assert_true(holds(&p, file));
+    size_t n = p.n;
+    assert_int_equal(ca_java_paths(jvm, search, NULL, &p), 0); /* each once */
+    assert_int_equal(p.n, n);
+    ca_paths_release(&p);
+    assert_int_equal(ca_java_paths(NULL, search, NULL, &p), 0);
+    assert_true(holds(&p, file));
+    ca_paths_release(&p);
+    assert_int_equal(unlink(file) | unlink(java), 0);
+    for (size_t i = 5; i-- > 0;)
+        assert_int_equal(unlinkat(s->fd, dirs[i], AT_REMOVEDIR), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_named_roots, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_file_roots, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_jks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_keytool, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_java_paths, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("ca_bundle", tests, NULL, NULL);
+}
