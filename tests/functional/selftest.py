@@ -233,8 +233,10 @@ def terminal(t):
     shell.send("stty size\n")
     shell.until("31 97")
     shell.resize(40, 100)
-    shell.send("stty size; sleep 50\n")
+    # What says that it is there is the very process that the key is meant for.
+    shell.send("stty size; sh -c 'echo he''re; exec sleep 50'\n")
     shell.until("40 100")
+    shell.until("here")
     shell.key("c")
     shell.until("> ")
     shell.send("exit 7\n")

@@ -99,5 +99,8 @@ class Terminal:
 
 
 def _controlling():
+    # A script that runs the tests in the background has keys' signals ignored.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
