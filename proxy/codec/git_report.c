@@ -62,9 +62,10 @@ int git_report_refusal(struct buf *out, const struct git_push *push,
     if (report)
         r = put_report(&lines, push, reason, arg);
     if (!r && caps->side_band_64k) {
-        r = pkt_band(out, 2, message);
-        if (!r)
-            r = report ? pkt_band(out, 1, buf_slice(&lines)) : pkt_band(out, 3, message);
+        /* band 3 ends it: git prints the message and hangs up, there being no ref to report on */
+        r = pkt_band(out, report ? 2 : 3, message);
+        if (!r && report)
+            r = pkt_band(out, 1, buf_slice(&lines));
         if (!r)
             r = pkt_flush(out);
     } else if (!r) {
