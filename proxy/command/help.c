@@ -1,0 +1,39 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "proxy/command/commands.h"
+
+static void print_help(void) {
+    puts("exeat: written leave to go out of the gate\n"
+         "\n"
+         "usage: exeat COMMAND [ARG...]\n");
+    for (const struct command *c = commands; c->name; c++)
+        printf("  %-10s %s\n", c->name, c->help);
+    puts("\n"
+         "'exeat COMMAND --help' tells more; so do exeat(1), exeat-policy(5) and exeat-credentials(5).");
+}
+
+/* "exeat help run" is "exeat run --help". */
+int command_help(int argc, char **argv) {
+    if (argc < 2) {
+        print_help();
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+    }
+    for (const struct command *c = commands; c->name; c++) {
+        char option[] = "--help";
+        char *args[] = {argv[1], option, NULL};
+        if (strcmp(c->name, argv[1]) == 0 && c->run != command_help && c->run != command_version)
+            return c->run(2, args);
+    }
+    print_help();
+    return EXIT_SUCCESS;
+}
+
+int command_version(int argc, char **argv) {
+    (void)argc;
+    (void)argv;
+    puts("exeat " PACKAGE_VERSION);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+}

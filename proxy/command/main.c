@@ -1,0 +1,52 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "netns/sandbox.h"
+#include "proxy/command/commands.h"
+#include "proxy/process/spawn.h"
+
+const struct command commands[] = {
+    {"run", command_run, "run a command whose only way out is exeat"},
+    {"doctor", command_doctor, "say what on this host stands in the way, and what to do"},
+    {"help", command_help, "this text, or that of one command"},
+    {"version", command_version, "the version"},
+    {0},
+};
+
+/* What people type without thinking of subcommands. */
+static const struct command synonyms[] = {
+    {"--help", command_help, NULL},
+    {"-h", command_help, NULL},
+    {"--version", command_version, NULL},
+    {"-V", command_version, NULL},
+    {0},
+};
+
+static const struct command *find(const struct command *table, const char *name) {
+    for (; table->name; table++)
+        if (strcmp(table->name, name) == 0)
+            return table;
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], SANDBOX_ROLE) == 0)
+        return netns_init_main(SANDBOX_ROLE_FD);
+    int status = spawn_role_main(argc, argv);
+    if (status >= 0)
+        return status;
+    log_setup(NULL, LOG_LEVEL_WARN);
+    if (argc < 2) {
+        fputs("exeat: no command given; try 'exeat --help'\n", stderr);
+        return EXIT_BAD_USAGE;
+    }
+    const struct command *command = find(commands, argv[1]);
+    if (!command)
+        command = find(synonyms, argv[1]);
+    if (!command) {
+        log_error("unknown command '%s'; try 'exeat --help'", argv[1]);
+        return EXIT_BAD_USAGE;
+    }
+    return command->run(argc - 1, argv + 1);
+}

@@ -1,0 +1,165 @@
+#include "proxy/process/channel.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/secret.h"
+
+struct channel_item {
+    struct channel_item *next;
+    struct secret secret;
+    uint8_t *plain;
+    struct msg_out m;
+};
+
+static void item_free(struct channel_item *item) {
+    for (size_t i = 0; i < item->m.nfds; i++)
+        close(item->m.fds[i]);
+    secret_release(&item->secret);
+    free(item->plain);
+    free(item);
+}
+
+static void channel_end(struct channel *c, int err) {
+    if (c->ended)
+        return;
+    c->ended = true;
+    if (c->in)
+        event_del(c->in);
+    if (c->out)
+        event_del(c->out);
+    c->ops->closed(c, err);
+}
+
+static void channel_on_in(evutil_socket_t fd, short what, void *arg) {
+    (void)what;
+    struct channel *c = arg;
+    static uint8_t memory[MSG_MAX]; /* one loop, one message at a time */
+    /* a bound, so that one busy peer doesn't keep the loop from the others */
+    for (int i = 0; i < 64 && c->fd == fd && !c->ended; i++) {
+        struct msg_in m;
+        int r = msg_recv(fd, &m, memory, sizeof memory);
+        if (r == ERR_AGAIN)
+            return;
+        if (r == 0) {
+            bool secret = c->secret;
+            size_t n = m.n;
+            r = c->ops->message(c, &m);
+            msg_close_fds(&m);
+            if (secret)
+                secret_wipe(memory, n);
+        }
+        if (r < 0) {
+            if (c->fd == fd)
+                channel_end(c, r);
+            return;
+        }
+    }
+}
+
+static void channel_on_out(evutil_socket_t fd, short what, void *arg) {
+    struct channel *c = arg;
+    (void)what;
+    while (c->head) {
+        struct channel_item *item = c->head;
+        int r = msg_send(fd, &item->m);
+        if (r == ERR_AGAIN)
+            return;
+        if (r < 0) {
+            channel_end(c, r);
+            return;
+        }
+        c->head = item->next;
+        if (!c->head)
+            c->tail = &c->head;
+        c->queued -= item->m.n;
+        item_free(item);
+    }
+    event_del(c->out);
+}
+
+int channel_open(struct channel *c, struct event_base *base, int fd, bool secret,
+                 const struct channel_ops *ops, void *arg) {
+    *c = (struct channel){.fd = fd, .secret = secret, .ops = ops, .arg = arg};
+    c->tail = &c->head;
+    c->in = event_new(base, fd, EV_READ | EV_PERSIST, channel_on_in, c);
+    c->out = event_new(base, fd, EV_WRITE | EV_PERSIST, channel_on_out, c);
+    if (!c->in || !c->out || event_add(c->in, NULL) < 0) {
+        channel_close(c);
+        return ERR_NOMEM;
+    }
+    return 0;
+}
+
+void channel_close(struct channel *c) {
+    if (!c->ops)
+        return;
+    if (c->in)
+        event_free(c->in);
+    if (c->out)
+        event_free(c->out);
+    while (c->head) {
+        struct channel_item *item = c->head;
+        c->head = item->next;
+        item_free(item);
+    }
+    if (c->fd >= 0)
+        close(c->fd);
+    *c = (struct channel){.fd = -1, .ended = true};
+}
+
+static struct channel_item *item_new(const struct channel *c, const struct msg_out *m) {
+    struct channel_item *item = calloc(1, sizeof *item);
+    if (!item)
+        return NULL;
+    if (c->secret ? secret_set(&item->secret, slice_make(m->p, m->n)) < 0 : !(item->plain = malloc(m->n))) {
+        free(item);
+        return NULL;
+    }
+    item->m = (struct msg_out){
+        .p = c->secret ? (uint8_t *)item->secret.bytes : item->plain, .n = m->n, .cap = m->n};
+    if (!c->secret)
+        memcpy(item->plain, m->p, m->n);
+    for (size_t i = 0; i < m->nfds; i++) {
+        int fd = fcntl(m->fds[i], F_DUPFD_CLOEXEC, 0);
+        if (fd < 0) {
+            item_free(item);
+            return NULL;
+        }
+        item->m.fds[item->m.nfds++] = fd;
+    }
+    return item;
+}
+
+int channel_send(struct channel *c, const struct msg_out *m) {
+    if (c->fd < 0 || c->ended)
+        return ERR_EOF;
+    if (!c->head) {
+        int r = msg_send(c->fd, m);
+        if (r != ERR_AGAIN)
+            return r;
+    }
+    if (m->err)
+        return m->err;
+    if (m->n > CHANNEL_QUEUE_MAX - c->queued)
+        return ERR_LIMIT;
+    struct channel_item *item = item_new(c, m);
+    if (!item)
+        return ERR_NOMEM;
+    *c->tail = item;
+    c->tail = &item->next;
+    c->queued += m->n;
+    return event_add(c->out, NULL) < 0 ? ERR_NOMEM : 0;
+}
+
+int channel_send_type(struct channel *c, uint16_t type) {
+    uint8_t memory[16];
+    struct msg_out m;
+    msg_begin(&m, memory, sizeof memory, type);
+    return channel_send(c, &m);
+}
+
+bool channel_idle(const struct channel *c) {
+    return !c->head;
+}

@@ -1,0 +1,411 @@
+#include "proxy/process/children.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "proxy/process/ipc.h"
+#include "proxy/process/sources.h"
+
+#define OUT_MAX MSG_MAX
+
+static uint8_t out_memory[OUT_MAX]; /* one loop, one message at a time */
+
+/* --- environments --------------------------------------------------------------------------------------------------- */
+
+/* What a role finds in its environment. Workers find nothing; what they need to know is told by message. */
+static const char *const scribe_variables[] = {"TERM", "NO_COLOR"};
+static const char *const worker_variables[] = {"https_proxy", "HTTPS_PROXY", "http_proxy",
+                                               "HTTP_PROXY",  "all_proxy",   "ALL_PROXY",
+                                               "no_proxy",    "NO_PROXY",    "REQUEST_METHOD"};
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The entry NAME=VALUE of our own environment, or NULL. */
+static char *environ_entry(const char *name) {
+    size_t n = strlen(name);
+    for (char **e = environ; e && *e; e++)
+        if (strncmp(*e, name, n) == 0 && (*e)[n] == '=')
+            return *e;
+    return NULL;
+}
+
+/* NULL when memory is short, else a list (its strings are borrowed) to be freed. A keeper that starts helpers gets all: they need
+ * HOME, PATH and whatever else their authors thought of. One that does not gets the variables that hold its secrets. */
+static char **role_environment(const struct prepared *p, enum role role) {
+    size_t n = p->vault ? vault_count(p->vault) : 0, at = 0;
+    char **env = calloc(n + COUNT(scribe_variables) + 1, sizeof *env);
+    if (!env || role == ROLE_WORKER)
+        return env;
+    for (size_t i = 0; role == ROLE_SCRIBE && i < COUNT(scribe_variables); i++)
+        if ((env[at] = environ_entry(scribe_variables[i])))
+            at++;
+    for (size_t i = 0; role == ROLE_KEEPER && i < n; i++) {
+        struct vault_source source = vault_source(p->vault, i);
+        if (source.kind == VAULT_FROM_ENV && (env[at] = environ_entry(source.name)))
+            at++;
+    }
+    return env;
+}
+
+/* --- start-up --------------------------------------------------------------------------------------------------------- */
+
+static void fail(struct children *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void fail(struct children *c, const char *format, ...) {
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    c->ops->failed(c->arg, text);
+}
+
+static const struct channel_ops ctl_ops;
+
+static int start_child(struct children *c, enum role role, uint32_t number, struct child **out,
+                       struct errmsg *msg) {
+    struct child *child = &c->list[c->n];
+    bool whole = role == ROLE_KEEPER && prepared_runs_programs(c->prepared);
+    char **env = whole ? NULL : role_environment(c->prepared, role);
+    if (!whole && !env)
+        return errmsg_set(msg, ERR_NOMEM, "out of memory");
+    int fd;
+    *child = (struct child){.all = c, .role = role, .number = number};
+    int r = spawn_role(role, c->self, whole ? environ : env, &child->pid, &fd, msg);
+    free(env);
+    if (r < 0)
+        return r;
+    c->n++;
+    if (channel_open(&child->ctl, c->base, fd, false, &ctl_ops, child) < 0)
+        return errmsg_set(msg, ERR_NOMEM, "out of memory");
+    *out = child;
+    return 0;
+}
+
+static struct child *find_child(struct children *c, enum role role) {
+    for (size_t i = 0; i < c->n; i++)
+        if (c->list[i].role == role)
+            return &c->list[i];
+    return NULL;
+}
+
+static int send_peer(struct child *child, uint32_t which, int fd) {
+    struct msg_out m;
+    msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_PEER);
+    msg_put_u32(&m, which);
+    msg_put_fd(&m, fd);
+    return channel_send(&child->ctl, &m);
+}
+
+/* A socket pair between worker `i` and a role; the role's end is handed over, the worker's kept for it. */
+static int connect_worker(struct children *c, struct child *role, uint32_t i, enum ipc_peer which) {
+    int pair[2];
+    if (msg_pair(pair) < 0)
+        return ERR_IO;
+    int r = send_peer(role, i, pair[0]);
+    close(pair[0]);
+    c->peers[i][which] = pair[1];
+    return r;
+}
+
+static int start_keeper(struct children *c, struct child *keeper) {
+    const struct prepared *p = c->prepared;
+    struct msg_out m;
+    int text_fd = -1;
+    if (p->config->vault && (text_fd = memory_file("credentials", buf_slice(&p->vault_text), NULL)) < 0)
+        return ERR_IO;
+    msg_begin(&m, out_memory, sizeof out_memory, IPC_START);
+    msg_put_fd(&m, p->state_fd);
+    msg_put_str(&m, p->config->vault ? p->config->vault : "");
+    if (text_fd >= 0)
+        msg_put_fd(&m, text_fd);
+    int r = channel_send(&keeper->ctl, &m);
+    if (text_fd >= 0)
+        close(text_fd);
+    return r;
+}
+
+static int start_scribe(struct children *c, struct child *scribe) {
+    const struct prepared *p = c->prepared;
+    struct msg_out m;
+    msg_begin(&m, out_memory, sizeof out_memory, IPC_START);
+    msg_put_fd(&m, p->log_fd);
+    msg_put_u8(&m, (uint8_t)p->config->verbosity);
+    msg_put_str(&m, p->config->redis ? p->config->redis : "");
+    int r = channel_send(&scribe->ctl, &m);
+    secret_wipe(out_memory, m.n);
+    return r;
+}
+
+int children_start(struct children *c, struct event_base *base, const struct prepared *p,
+                   const struct children_ops *ops, void *arg, struct errmsg *msg) {
+    *c = (struct children){.base = base, .prepared = p, .ops = ops, .arg = arg, .self = -1};
+    for (size_t i = 0; i < CONFIG_WORKERS_MAX; i++)
+        c->peers[i][0] = c->peers[i][1] = -1;
+    c->self = spawn_open_self(msg);
+    if (c->self < 0)
+        return ERR_IO;
+    struct child *keeper, *scribe;
+    int r = start_child(c, ROLE_KEEPER, 0, &keeper, msg);
+    if (r == 0)
+        r = start_child(c, ROLE_SCRIBE, 0, &scribe, msg);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; r == 0 && i < p->config->workers; i++) {
+        r = connect_worker(c, keeper, i, IPC_PEER_KEEPER);
+        if (r == 0)
+            r = connect_worker(c, scribe, i, IPC_PEER_SCRIBE);
+    }
+    if (r == 0)
+        r = start_keeper(c, keeper);
+    if (r == 0)
+        r = start_scribe(c, scribe);
+    return r < 0 ? errmsg_set(msg, r, "keeper and scribe: %s", err_text(r)) : 0;
+}
+
+static int tell_variables(struct child *worker) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < COUNT(worker_variables); i++) {
+        const char *value = getenv(worker_variables[i]);
+        if (!value)
+            continue;
+        struct msg_out m;
+        msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_VARIABLE);
+        msg_put_str(&m, worker_variables[i]);
+        msg_put_str(&m, value);
+        r = channel_send(&worker->ctl, &m);
+        secret_wipe(out_memory, m.n);
+    }
+    return r;
+}
+
+static int tell_worker(struct child *worker, struct slice ca_pem, int roots_fd, int extra_fd) {
+    struct children *c = worker->all;
+    const struct config *config = c->prepared->config;
+    struct msg_out m;
+    int r = 0;
+    for (int which = 0; r == 0 && which < 2; which++) {
+        int *fd = &c->peers[worker->number][which];
+        r = send_peer(worker, (uint32_t)which, *fd);
+        close(*fd); /* from now on only the two ends hold it: its end shows when one of them dies */
+        *fd = -1;
+    }
+    for (size_t i = 0; r == 0 && i < config->resolves.n; i++) {
+        msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_RESOLVE);
+        msg_put_str(&m, config->resolves.list[i]);
+        r = channel_send(&worker->ctl, &m);
+    }
+    if (r == 0)
+        r = tell_variables(worker);
+    if (r < 0)
+        return r;
+    msg_begin(&m, out_memory, sizeof out_memory, IPC_START);
+    msg_put_slice(&m, ca_pem);
+    msg_put_fd(&m, roots_fd);
+    msg_put_fd(&m, extra_fd);
+    return channel_send(&worker->ctl, &m);
+}
+
+static int start_workers(struct children *c, struct slice ca_pem, struct errmsg *msg) {
+    int roots_fd = memory_file("roots", buf_slice(&c->prepared->roots), msg);
+    int extra_fd = memory_file("roots", buf_slice(&c->prepared->extra), msg);
+    int r = roots_fd < 0 || extra_fd < 0 ? ERR_IO : 0;
+    for (uint32_t i = 0; r == 0 && i < c->prepared->config->workers; i++) {
+        struct child *worker;
+        r = start_child(c, ROLE_WORKER, i, &worker, msg);
+        if (r == 0 && (r = tell_worker(worker, ca_pem, roots_fd, extra_fd)) < 0)
+            errmsg_set(msg, r, "worker: %s", err_text(r));
+    }
+    if (roots_fd >= 0)
+        close(roots_fd);
+    if (extra_fd >= 0)
+        close(extra_fd);
+    return r;
+}
+
+/* --- messages --------------------------------------------------------------------------------------------------------- */
+
+static int on_ready(struct child *child, struct msg_in *m) {
+    struct children *c = child->all;
+    if (child->ready)
+        return ERR_PEER;
+    struct slice pem = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
+    if (msg_end(m) < 0)
+        return ERR_PEER;
+    child->ready = true;
+    if (child->role == ROLE_KEEPER) {
+        struct errmsg msg;
+        c->ops->keeper_ready(c->arg, pem);
+        if (start_workers(c, pem, &msg) < 0)
+            fail(c, "exeat: %s", msg.text);
+    }
+    size_t ready = 0;
+    for (size_t i = 0; i < c->n; i++)
+        ready += c->list[i].ready;
+    if (ready == c->prepared->config->workers + 2 && !c->told_ready) {
+        c->told_ready = true;
+        c->ops->ready(c->arg);
+    }
+    return 0;
+}
+
+static int on_broken(struct child *child, struct msg_in *m) {
+    uint32_t number = msg_get_u32(m);
+    struct slice why = msg_get_slice(m);
+    if (msg_end(m) < 0)
+        return ERR_PEER;
+    fail(child->all, "exeat: worker %u broke the protocol with the keeper: %.*s", number, SLICE_ARG(why));
+    return 0;
+}
+
+static int on_message(struct channel *ctl, struct msg_in *m) {
+    struct child *child = ctl->arg;
+    switch (m->type) {
+    case IPC_READY: return on_ready(child, m);
+    case IPC_FAILED: {
+        struct slice text = msg_get_slice(m);
+        if (msg_end(m) < 0)
+            return ERR_PEER;
+        child->ending = true;
+        char *copy = slice_dup(text);
+        child->all->ops->failed(child->all->arg, copy ? copy : "exeat: out of memory");
+        free(copy);
+        return 0;
+    }
+    case IPC_DRAINED: child->ending = true; return msg_end(m);
+    case IPC_BROKEN: return child->role == ROLE_KEEPER ? on_broken(child, m) : ERR_PEER;
+    default: return ERR_PEER;
+    }
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------------- */
+
+/* Whether one of a role still runs. */
+static bool running(const struct children *c, enum role role) {
+    for (size_t i = 0; i < c->n; i++)
+        if (c->list[i].pid && c->list[i].role == role)
+            return true;
+    return false;
+}
+
+/* Next step of draining: scribe and keeper end when no worker is left. The scribe knows by itself. */
+static void drain_on(struct children *c) {
+    if (!c->draining || running(c, ROLE_WORKER))
+        return;
+    struct child *keeper = find_child(c, ROLE_KEEPER), *scribe = find_child(c, ROLE_SCRIBE);
+    if (keeper && keeper->pid && !keeper->ending) {
+        keeper->ending = true;
+        (void)channel_send_type(&keeper->ctl, IPC_DRAIN);
+    }
+    if (scribe && scribe->pid && !scribe->ending) {
+        scribe->ending = true;
+        (void)channel_send_type(&scribe->ctl, IPC_DRAIN);
+    }
+    if (!running(c, ROLE_SCRIBE) && !running(c, ROLE_KEEPER))
+        c->ops->ended(c->arg);
+}
+
+static void child_gone(struct child *child, int status) {
+    struct children *c = child->all;
+    bool expected = child->ending;
+    child->pid = 0;
+    channel_close(&child->ctl);
+    if (!expected && WIFSIGNALED(status))
+        fail(c, "exeat: the %s was ended by signal %d (%s)", role_name(child->role), WTERMSIG(status),
+             strsignal(WTERMSIG(status)));
+    else if (!expected)
+        fail(c, "exeat: the %s has ended (status %d)", role_name(child->role), WEXITSTATUS(status));
+    drain_on(c);
+}
+
+/* Waits for one child, at most `ms`. */
+static bool wait_child(pid_t pid, int *status, int ms) {
+    for (;; ms--) {
+        pid_t r = waitpid(pid, status, WNOHANG);
+        if (r == pid || (r < 0 && errno == ECHILD))
+            return true;
+        if (ms <= 0)
+            return false;
+        usleep(1000);
+    }
+}
+
+/* The socket ends a moment before the process does. A role that closes it and lives on is not ours any more. */
+static void on_closed(struct channel *ctl, int err) {
+    struct child *child = ctl->arg;
+    int status = 0;
+    if (err == ERR_PEER)
+        fail(child->all, "exeat: a message of the %s is malformed", role_name(child->role));
+    if (!wait_child(child->pid, &status, err == ERR_EOF ? 200 : 0)) {
+        kill(child->pid, SIGKILL);
+        while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    child_gone(child, status);
+}
+
+static const struct channel_ops ctl_ops = {on_message, on_closed};
+
+void children_reap(struct children *c) {
+    for (size_t i = 0; i < c->n; i++) {
+        int status;
+        struct child *child = &c->list[i];
+        /* what it said last is read first: on_closed follows */
+        if (child->pid && !channel_is_open(&child->ctl) &&
+            waitpid(child->pid, &status, WNOHANG) == child->pid)
+            child_gone(child, status);
+    }
+}
+
+void children_drain(struct children *c) {
+    if (c->draining)
+        return;
+    c->draining = true;
+    for (size_t i = 0; i < c->n; i++) {
+        struct child *child = &c->list[i];
+        if (child->role != ROLE_WORKER || !child->pid)
+            continue;
+        child->ending = true;
+        (void)channel_send_type(&child->ctl, IPC_DRAIN);
+    }
+    drain_on(c);
+}
+
+int children_send_workers(struct children *c, const struct msg_out *m) {
+    int r = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        int one = c->list[i].role == ROLE_WORKER && c->list[i].pid ? channel_send(&c->list[i].ctl, m) : 0;
+        r = r < 0 ? r : one;
+    }
+    return r;
+}
+
+int children_send_keeper(struct children *c, const struct msg_out *m) {
+    struct child *keeper = find_child(c, ROLE_KEEPER);
+    return keeper && keeper->pid ? channel_send(&keeper->ctl, m) : ERR_EOF;
+}
+
+void children_kill(struct children *c) {
+    for (size_t i = 0; i < c->n; i++)
+        if (c->list[i].pid)
+            kill(c->list[i].pid, SIGKILL);
+    for (size_t i = 0; i < c->n; i++) {
+        struct child *child = &c->list[i];
+        while (child->pid && waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        child->pid = 0;
+        channel_close(&child->ctl);
+    }
+    for (size_t i = 0; c->base && i < CONFIG_WORKERS_MAX; i++)
+        for (int which = 0; which < 2; which++)
+            if (c->peers[i][which] >= 0)
+                close(c->peers[i][which]);
+    if (c->base && c->self >= 0)
+        close(c->self);
+    c->base = NULL;
+    c->n = 0;
+}

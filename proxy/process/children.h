@@ -1,0 +1,70 @@
+/*
+ * The supervisor's roles: starting them, wiring them to each other, their messages and their deaths.
+ *
+ *     keeper ---- worker 0..N-1 ---- scribe          each line a socket pair that only the two ends hold
+ *
+ * A child is one process with its control channel. How a set of them is started: children_start spawns all and tells each what it
+ * needs to begin; `ready` follows when all are confined, or `failed`, with the reason, when anyone ends, breaks the protocol or can't begin.
+ */
+#ifndef PROCESS_CHILDREN_H
+#define PROCESS_CHILDREN_H
+
+#include <sys/types.h>
+
+#include "proxy/process/channel.h"
+#include "proxy/process/config.h"
+#include "proxy/process/prepare.h"
+#include "proxy/process/spawn.h"
+
+struct children;
+
+struct child {
+    struct children *all;
+    enum role role;
+    uint32_t number; /* of a worker */
+    pid_t pid;       /* 0: not running */
+    struct channel ctl;
+    bool ready;
+    bool ending; /* it was told to end, or has said that it does: its end is no failure */
+};
+
+#define CHILDREN_MAX (CONFIG_WORKERS_MAX + 2)
+
+struct children_ops {
+    void (*keeper_ready)(void *arg, struct slice ca_pem); /* before the others' `ready` */
+    void (*ready)(void *arg);                             /* all are confined */
+    void (*failed)(void *arg, const char *text);          /* lines for the user. May come more than once */
+    void (*ended)(void *arg);                             /* after children_drain: none is left */
+};
+
+struct children {
+    struct event_base *base;
+    const struct prepared *prepared;
+    const struct children_ops *ops;
+    void *arg;
+    int self; /* the program's file */
+    struct child list[CHILDREN_MAX];
+    size_t n;
+    bool draining, told_ready;
+    int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
+};
+
+/* Starts the keeper and the scribe; workers follow once the keeper has answered. 0, or an error with a message; then children_kill is due. */
+int children_start(struct children *c, struct event_base *base, const struct prepared *p,
+                   const struct children_ops *ops, void *arg, struct errmsg *msg);
+
+/* To every worker. 0, or the first error. */
+int children_send_workers(struct children *c, const struct msg_out *m);
+/* To the keeper. */
+int children_send_keeper(struct children *c, const struct msg_out *m);
+
+/* Lets workers end, then the scribe, then the keeper; `ended` follows. */
+void children_drain(struct children *c);
+
+/* For SIGCHLD: looks which are dead. */
+void children_reap(struct children *c);
+
+/* SIGKILL to all that run, and waits for them. Safe at any time, also when nothing was started. */
+void children_kill(struct children *c);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * What `exeat run` was asked for: the command line in order, nothing read or opened yet. All strings are borrowed (from argv).
+ */
+#ifndef PROCESS_CONFIG_H
+#define PROCESS_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "policy/policy.h"
+#include "proxy/process/ipc.h"
+
+#define CONFIG_LIST_MAX    256 /* of any option that may be repeated */
+#define CONFIG_WORKERS_MAX 64
+#define CONFIG_NAME_MAX    64 /* bytes of a sandbox's name */
+
+/* Of an option that may be repeated. */
+struct config_list {
+    const char *list[CONFIG_LIST_MAX];
+    size_t n;
+};
+
+/* One sandbox: `run` has one, a service will have many. */
+struct config_sandbox {
+    struct config_list policies;
+    struct policy_set sets[POLICY_VARS_MAX];
+    size_t nsets;
+    char name[CONFIG_NAME_MAX + 1];
+    char **argv; /* the command, NULL-terminated */
+};
+
+struct config {
+    struct config_sandbox sandbox;
+    const char *vault; /* NULL: none */
+    const char *log;   /* NULL: in the state directory */
+    const char *state; /* NULL: the default */
+    char *redis;       /* NULL: none; may hold a password, so it is taken out of argv once read */
+    struct config_list upstream_cas;
+    struct config_list resolves;
+    unsigned workers;
+    enum ipc_verbosity verbosity;
+};
+
+void config_init(struct config *c);
+
+/* A sandbox's name: 1 to CONFIG_NAME_MAX of letters, digits, '.', '_', '-', beginning with a letter or digit. */
+int config_set_name(struct config_sandbox *s, const char *name, struct errmsg *msg);
+
+/* A name for a sandbox that got none: the command's and a few random characters ("npm-7k2f9q"). */
+void config_make_name(struct config_sandbox *s);
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * What supervisor and roles say to each other, on the socket at descriptor IPC_FD of a role. Everything is a message of
+ * base/msg.h; the fields stand here, in order. `str` is a length and bytes, `fd` a descriptor that travels along.
+ *
+ * Start-up of a role: the supervisor sends any number of the *_ADD messages, then IPC_START; the role reads what it needs,
+ * confines itself and answers IPC_READY, or IPC_FAILED with the reason. There is no time at which a role that is not confined has
+ * met a byte of a sandbox's: listeners are sent to workers after all roles are ready.
+ *
+ *   to every role
+ *     IPC_START           fields by role, below
+ *     IPC_DRAIN           finish what is under way, then end
+ *   to the keeper
+ *     IPC_ADD_PEER        u32 worker, fd socket
+ *     IPC_START           fd state directory, str path of the credentials file ("": none), fd its text (sealed; only with a path)
+ *     and the supervisor's messages of vault/wire.h, as they stand there
+ *   to a worker
+ *     IPC_ADD_PEER        u32 IPC_PEER_KEEPER or IPC_PEER_SCRIBE, fd socket
+ *     IPC_ADD_RESOLVE     str as given on the command line
+ *     IPC_ADD_VARIABLE    str name, str value: of the few variables that a worker reads (HTTPS_PROXY …)
+ *     IPC_START           str ca.pem, fd the host's roots, fd further roots (PEM, sealed)
+ *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), u32 n,
+ *                         n × (u8 enum ipc_listener, fd socket)
+ *     IPC_SANDBOX_END     u64 sandbox
+ *   to the scribe
+ *     IPC_ADD_PEER        u32 worker, fd socket
+ *     IPC_START           fd log (append), u8 verbosity, str redis ("": none)
+ *   from every role
+ *     IPC_READY           keeper: str ca.pem; others nothing. It is confined
+ *     IPC_FAILED          str what was wrong, whole lines, for the user
+ *     IPC_DRAINED         (nothing): it ends now
+ *   from the keeper
+ *     IPC_BROKEN          u32 worker, str why: that peer was closed
+ */
+#ifndef PROCESS_IPC_H
+#define PROCESS_IPC_H
+
+#define IPC_FD 3
+
+enum ipc_message {
+    IPC_START = 0x0100,
+    IPC_DRAIN = 0x0101,
+    IPC_ADD_PEER = 0x0102,
+    IPC_ADD_RESOLVE = 0x0104,
+    IPC_ADD_VARIABLE = 0x0105,
+    IPC_SANDBOX = 0x0106,
+    IPC_SANDBOX_END = 0x0107,
+    IPC_READY = 0x0110,
+    IPC_FAILED = 0x0111,
+    IPC_DRAINED = 0x0112,
+    IPC_BROKEN = 0x0113,
+};
+
+enum ipc_peer { IPC_PEER_KEEPER, IPC_PEER_SCRIBE };
+
+enum ipc_listener { IPC_LISTEN_TCP, IPC_LISTEN_DNS_UDP, IPC_LISTEN_DNS_TCP };
+
+#define IPC_TEXT_MAX 60000 /* of IPC_FAILED; what is longer is cut */
+
+/* What goes to standard error of the decisions. */
+enum ipc_verbosity { IPC_QUIET, IPC_DENIALS, IPC_ALL };
+
+#endif

@@ -1,0 +1,209 @@
+#include "proxy/process/prepare.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ca/bundle.h"
+#include "netns/names.h"
+#include "proxy/flow/proxyenv.h"
+#include "proxy/flow/resolve.h"
+#include "proxy/flow/sink_redis.h"
+#include "proxy/process/sources.h"
+#include "proxy/process/state.h"
+
+#define BUNDLE_MAX (64u << 20) /* of a policy with all its files */
+
+/* One complaint that is not about a line of a file. */
+static int complain(struct buf *out, int err, const struct errmsg *msg) {
+    buf_printf(out, "exeat: %s\n", msg->text);
+    return err;
+}
+
+static int prepare_policy(struct prepared_sandbox *s, struct buf *out) {
+    const struct config_sandbox *c = s->config;
+    struct sources sources;
+    struct policy_diags diags;
+    struct errmsg msg;
+    int r = sources_init(&sources);
+    if (r < 0)
+        return r;
+    policy_diags_init(&diags);
+    struct policy_input in = {
+        .files = c->policies.list,
+        .nfiles = c->policies.n,
+        .sets = c->sets,
+        .nsets = c->nsets,
+        .read = sources_read,
+        .arg = &sources,
+    };
+    r = policy_load(&in, &s->policy, &diags);
+    if (r < 0 && policy_diags_format(&diags, out) < 0)
+        buf_puts(out, "exeat: the policy has too many errors to show\n");
+    policy_diags_release(&diags);
+    sources_release(&sources);
+    if (r < 0)
+        return r;
+    struct buf bundle;
+    buf_init(&bundle, BUNDLE_MAX);
+    r = policy_bundle(s->policy, &bundle);
+    if (r < 0) {
+        errmsg_set(&msg, r, "policy: %s", err_text(r));
+    } else {
+        s->policy_fd = memory_file("policy", buf_slice(&bundle), &msg);
+        r = s->policy_fd < 0 ? ERR_IO : 0;
+    }
+    buf_release(&bundle);
+    return r < 0 ? complain(out, r, &msg) : 0;
+}
+
+static int prepare_vault(struct prepared *p, struct buf *out) {
+    struct errmsg msg;
+    if (!p->config->vault)
+        return 0;
+    int r = vault_read(p->config->vault, &p->vault_text, &msg);
+    if (r < 0) {
+        errmsg_prefix(&msg, "--vault");
+        return complain(out, r, &msg);
+    }
+    return vault_parse(p->config->vault, buf_slice(&p->vault_text), &p->vault, out);
+}
+
+/* With a vault at hand a credential that it does not have is a slip of the pen. Without one, a request that would be lent the
+ * credential is refused, and says so. */
+static int check_credentials(const struct prepared *p, struct buf *out) {
+    int r = 0;
+    for (size_t i = 0; p->vault && i < policy_credential_count(p->sandbox.policy); i++) {
+        const char *name = policy_credential(p->sandbox.policy, i);
+        if (vault_has(p->vault, slice_str(name)))
+            continue;
+        struct errmsg msg;
+        r = errmsg_set(&msg, ERR_NOTFOUND,
+                       "the policy lends credential '%s', which is not in %s: add 'credential %s' there, or "
+                       "take 'with %s' out of the policy",
+                       name, p->config->vault, name, name);
+        complain(out, r, &msg);
+    }
+    return r;
+}
+
+/* Options that roles will read again are read here first, so that a mistake starts nothing. */
+static int check_options(const struct config *c, struct buf *out) {
+    struct errmsg msg;
+    int worst = 0;
+    for (size_t i = 0; i < c->resolves.n; i++) {
+        struct resolve_pin pin;
+        int r = resolve_pin_parse(slice_str(c->resolves.list[i]), &pin, &msg);
+        if (r < 0) {
+            errmsg_prefix(&msg, "--resolve");
+            worst = complain(out, r, &msg);
+        }
+    }
+    if (c->redis) {
+        struct redis_url url;
+        int r = redis_url_parse(slice_str(c->redis), &url, &msg);
+        redis_url_release(&url);
+        if (r < 0) {
+            errmsg_prefix(&msg, "--redis");
+            worst = complain(out, r, &msg);
+        }
+    }
+    return worst;
+}
+
+static const char *get_variable(const char *name) {
+    return getenv(name);
+}
+
+static int check_proxies(struct buf *out) {
+    struct errmsg msg;
+    struct proxyenv *env = calloc(1, sizeof *env);
+    if (!env)
+        return ERR_NOMEM;
+    int r = proxyenv_load(env, get_variable, &msg);
+    if (r < 0)
+        complain(out, r, &msg);
+    proxyenv_release(env);
+    free(env);
+    return r;
+}
+
+static int prepare_roots(struct prepared *p, struct buf *out) {
+    struct errmsg msg;
+    int r = ca_system_roots(&p->roots, NULL, &msg);
+    if (r < 0)
+        complain(out, r, &msg);
+    for (size_t i = 0; i < p->config->upstream_cas.n; i++) {
+        int one = ca_file_roots(p->config->upstream_cas.list[i], &p->extra, &msg);
+        if (one < 0) {
+            errmsg_prefix(&msg, "--upstream-ca");
+            r = complain(out, one, &msg);
+        }
+    }
+    return r;
+}
+
+static int prepare_state(struct prepared *p, struct buf *out) {
+    struct errmsg msg;
+    p->state_dir = state_path(p->config->state, &msg);
+    if (!p->state_dir)
+        return complain(out, ERR_NOTFOUND, &msg);
+    p->state_fd = state_open(p->state_dir, &msg);
+    if (p->state_fd < 0)
+        return complain(out, ERR_IO, &msg);
+    p->log_fd = state_open_log(p->state_fd, p->state_dir, p->config->log, &msg);
+    return p->log_fd < 0 ? complain(out, ERR_IO, &msg) : 0;
+}
+
+int prepare(const struct config *config, struct prepared *p, struct buf *out) {
+    *p = (struct prepared){.config = config, .state_fd = -1, .log_fd = -1};
+    p->sandbox = (struct prepared_sandbox){.id = 1, .config = &config->sandbox, .policy_fd = -1};
+    buf_init(&p->vault_text, VAULT_FILE_MAX);
+    buf_init(&p->roots, CA_BUNDLE_MAX);
+    buf_init(&p->extra, CA_BUNDLE_MAX);
+    /* every step complains for itself; none is left out for another's error */
+    int (*const steps[])(struct prepared *, struct buf *) = {prepare_vault, prepare_roots};
+    int r = prepare_policy(&p->sandbox, out);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        int one = steps[i](p, out);
+        r = r < 0 ? r : one;
+    }
+    int options = check_options(config, out);
+    int proxies = check_proxies(out);
+    r = r < 0 ? r : options < 0 ? options : proxies;
+    if (r == 0)
+        r = check_credentials(p, out);
+    /* made on disk only once all the rest is good */
+    if (r == 0)
+        r = prepare_state(p, out);
+    struct errmsg msg;
+    if (r == 0 && (r = names_new(&p->sandbox.names, &msg)) < 0)
+        complain(out, r, &msg);
+    if (r < 0 && buf_len(out) == 0)
+        buf_printf(out, "exeat: %s\n", err_text(r));
+    return r;
+}
+
+void prepare_release(struct prepared *p) {
+    if (p->state_fd >= 0)
+        close(p->state_fd);
+    if (p->log_fd >= 0)
+        close(p->log_fd);
+    if (p->sandbox.policy_fd >= 0)
+        close(p->sandbox.policy_fd);
+    policy_free(p->sandbox.policy);
+    names_free(p->sandbox.names);
+    vault_free(p->vault);
+    buf_release(&p->vault_text);
+    buf_release(&p->roots);
+    buf_release(&p->extra);
+    free(p->state_dir);
+}
+
+bool prepared_runs_programs(const struct prepared *p) {
+    for (size_t i = 0; p->vault && i < vault_count(p->vault); i++) {
+        enum vault_source_kind kind = vault_source(p->vault, i).kind;
+        if (kind == VAULT_FROM_EXEC || kind == VAULT_FROM_GIT_CREDENTIAL)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,47 @@
+/*
+ * What `run` reads and opens before it starts any process, and every complaint about it, all in one text: a policy or vault with
+ * an error starts nothing.
+ *
+ * No secret is touched here: of the vault only names, variables and paths are known.
+ */
+#ifndef PROCESS_PREPARE_H
+#define PROCESS_PREPARE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "proxy/process/config.h"
+#include "vault/vault.h"
+
+struct names;
+
+#define PREPARE_TEXT_MAX (256u << 10) /* of all complaints together */
+
+/* One sandbox to be. */
+struct prepared_sandbox {
+    uint64_t id;
+    const struct config_sandbox *config;
+    struct policy *policy;
+    int policy_fd;       /* the bundle, sealed */
+    struct names *names; /* the table of synthetic addresses, shared with the workers */
+};
+
+struct prepared {
+    const struct config *config;
+    char *state_dir; /* absolute */
+    int state_fd;
+    int log_fd;
+    struct vault *vault;   /* names only; NULL: none */
+    struct buf vault_text; /* the file; what the keeper parses is the very text that was checked here */
+    struct buf roots;      /* PEM: the host's */
+    struct buf extra;      /* PEM: --upstream-ca */
+    struct prepared_sandbox sandbox;
+};
+
+/* 0, or an error, and then what is wrong is in `out`, whole lines. prepare_release is due in both cases. */
+int prepare(const struct config *config, struct prepared *p, struct buf *out);
+void prepare_release(struct prepared *p);
+
+/* Whether a credential of the vault comes from a program that the keeper has to start. */
+bool prepared_runs_programs(const struct prepared *p);
+
+#endif

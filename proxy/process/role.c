@@ -1,0 +1,59 @@
+#include "proxy/process/role.h"
+
+#include "base/log.h"
+#include "proxy/process/ipc.h"
+
+int role_open(struct role_base *b, const struct channel_ops *ops, void *arg) {
+    *b = (struct role_base){.base = event_base_new()};
+    if (!b->base)
+        return ERR_NOMEM;
+    return channel_open(&b->ctl, b->base, IPC_FD, false, ops, arg);
+}
+
+void role_loop(struct role_base *b) {
+    if (event_base_dispatch(b->base) < 0)
+        b->status = 1;
+}
+
+int role_close(struct role_base *b) {
+    channel_close(&b->ctl);
+    event_base_free(b->base);
+    return b->status;
+}
+
+void role_end(struct role_base *b, int status) {
+    b->status = status;
+    event_base_loopbreak(b->base);
+}
+
+int role_failed(struct role_base *b, int err, struct slice text) {
+    static uint8_t memory[IPC_TEXT_MAX + 64];
+    struct msg_out m;
+    msg_begin(&m, memory, sizeof memory, IPC_FAILED);
+    msg_put_slice(&m, slice_sub(text, 0, IPC_TEXT_MAX));
+    (void)channel_send(&b->ctl, &m);
+    role_end(b, 1);
+    return err;
+}
+
+int role_ready(struct role_base *b, enum confine_role confine, const struct slice *text) {
+    struct errmsg msg;
+    int r = confine_role(confine, &msg);
+    if (r < 0)
+        return role_failed(b, r, slice_str(msg.text));
+    static uint8_t memory[MSG_MAX];
+    struct msg_out m;
+    msg_begin(&m, memory, sizeof memory, IPC_READY);
+    if (text)
+        msg_put_slice(&m, *text);
+    if (m.err)
+        return role_failed(b, m.err, SLICE("a message to the supervisor is too long"));
+    return channel_send(&b->ctl, &m);
+}
+
+void role_supervisor_gone(struct channel *c, int err) {
+    struct role_base *b = c->arg;
+    if (err == ERR_PEER)
+        log_error("a message of the supervisor is malformed");
+    role_end(b, err == ERR_EOF ? 0 : 1);
+}

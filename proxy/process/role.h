@@ -1,0 +1,32 @@
+/*
+ * What keeper, worker and scribe have in common: a loop, the channel to the supervisor, and an end.
+ */
+#ifndef PROCESS_ROLE_H
+#define PROCESS_ROLE_H
+
+#include "base/confine.h"
+#include "proxy/process/channel.h"
+
+struct role_base {
+    struct event_base *base;
+    struct channel ctl;
+    int status; /* the process's exit status */
+};
+
+/* `message` gets what the supervisor sends; when the supervisor is gone, the loop ends. 0 or ERR_NOMEM. */
+int role_open(struct role_base *b, const struct channel_ops *ops, void *arg);
+/* Runs until role_end. */
+void role_loop(struct role_base *b);
+/* Frees channel and loop, after all that has events of it. The exit status. */
+int role_close(struct role_base *b);
+void role_end(struct role_base *b, int status);
+
+/* Gives up everything, then says READY, with `text` as its field if it is not NULL. */
+int role_ready(struct role_base *b, enum confine_role confine, const struct slice *text);
+/* Tells the supervisor why the role can't work, and ends. Returns `err`. */
+int role_failed(struct role_base *b, int err, struct slice text);
+
+/* For ops.closed of the channel to the supervisor. `arg` of the channel must be the struct role_base. */
+void role_supervisor_gone(struct channel *c, int err);
+
+#endif

@@ -1,0 +1,122 @@
+#include "proxy/process/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/confine.h"
+#include "base/log.h"
+#include "base/msg.h"
+#include "proxy/process/ipc.h"
+#include "proxy/process/roles.h"
+
+#define ROLE_OPTION "--role="
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} roles[ROLE_COUNT] = {
+    [ROLE_KEEPER] = {"keeper", keeper_run},
+    [ROLE_WORKER] = {"worker", worker_run},
+    [ROLE_SCRIBE] = {"scribe", scribe_run},
+};
+
+const char *role_name(enum role role) {
+    return roles[role].name;
+}
+
+int spawn_open_self(struct errmsg *msg) {
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        errmsg_errno(msg, ERR_IO, "/proc/self/exe can't be opened (is /proc mounted?)");
+    return fd;
+}
+
+/* In the child: signals as a program finds them that nobody prepared. */
+static void reset_signals(void) {
+    for (int sig = 1; sig < NSIG; sig++)
+        if (sig != SIGKILL && sig != SIGSTOP)
+            signal(sig, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* In the child: never returns. Only calls that are safe after fork. */
+static void child_exec(int self, int socket, pid_t parent, char *const argv[], char *const env[]) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        _exit(127);
+    setsid();
+    reset_signals();
+    umask(077);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    /* out of the way of the numbers that are about to be taken */
+    int high_socket = fcntl(socket, F_DUPFD_CLOEXEC, 10);
+    int high_self = fcntl(self, F_DUPFD_CLOEXEC, 10);
+    if (null < 0 || high_socket < 0 || high_self < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
+        _exit(127);
+    if (fcntl(2, F_GETFD) < 0 && dup2(null, 2) < 0)
+        _exit(127);
+    if (dup2(high_socket, IPC_FD) < 0 || dup3(high_self, IPC_FD + 1, O_CLOEXEC) < 0)
+        _exit(127);
+    if (syscall(SYS_close_range, IPC_FD + 2, ~0u, 0) < 0)
+        _exit(127);
+    syscall(SYS_execveat, IPC_FD + 1, "", argv, env, AT_EMPTY_PATH);
+    _exit(127);
+}
+
+int spawn_role(enum role role, int self, char *const env[], pid_t *pid, int *fd, struct errmsg *msg) {
+    char option[32], parent[16];
+    snprintf(option, sizeof option, ROLE_OPTION "%s", roles[role].name);
+    snprintf(parent, sizeof parent, "%d", (int)getpid());
+    char name[] = "exeat";
+    char *argv[] = {name, option, parent, NULL};
+    int pair[2];
+    if (msg_pair(pair) < 0)
+        return errmsg_errno(msg, ERR_IO, "socket pair");
+    pid_t me = getpid();
+    pid_t child = fork();
+    if (child == 0)
+        child_exec(self, pair[1], me, argv, env);
+    close(pair[1]);
+    if (child < 0) {
+        errmsg_errno(msg, ERR_IO, "the %s can't be started", roles[role].name);
+        close(pair[0]);
+        return ERR_IO;
+    }
+    *pid = child;
+    *fd = pair[0];
+    return 0;
+}
+
+int spawn_role_main(int argc, char **argv) {
+    if (argc != 3 || strncmp(argv[1], ROLE_OPTION, strlen(ROLE_OPTION)) != 0)
+        return -1;
+    for (int i = 0; i < ROLE_COUNT; i++) {
+        if (strcmp(argv[1] + strlen(ROLE_OPTION), roles[i].name) != 0)
+            continue;
+        int type = 0;
+        socklen_t n = sizeof type;
+        if (getsockopt(IPC_FD, SOL_SOCKET, SO_TYPE, &type, &n) < 0 || type != SOCK_SEQPACKET)
+            return -1; /* somebody typed it */
+        prctl(PR_SET_NAME, roles[i].name);
+        fcntl(IPC_FD, F_SETFD, FD_CLOEXEC);
+        log_setup(roles[i].name, LOG_LEVEL_WARN);
+        struct errmsg msg;
+        if (confine_begin((pid_t)atoi(argv[2]), &msg) < 0) {
+            log_error("%s", msg.text);
+            return 1;
+        }
+        return roles[i].run();
+    }
+    return -1;
+}

@@ -1,0 +1,334 @@
+#include "proxy/process/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/secret.h"
+#include "netns/doctor.h"
+#include "netns/names.h"
+#include "proxy/process/cage.h"
+#include "proxy/process/children.h"
+#include "proxy/process/prepare.h"
+#include "proxy/process/signals.h"
+#include "proxy/process/terminal.h"
+#include "vault/client.h"
+
+enum phase {
+    PHASE_STARTING, /* roles are being started; there is no sandbox */
+    PHASE_RUNNING,  /* the command runs */
+    PHASE_ENDING,   /* it has ended, or must not run: the roles end */
+    PHASE_OVER,
+};
+
+struct supervisor {
+    struct event_base *base;
+    struct config *config;
+    const struct sandbox_inherit *inherit;
+    struct prepared prepared;
+    struct children children;
+    struct buf ca_pem;
+    struct sandbox sandbox;
+    bool sandboxed; /* `sandbox` has to be released */
+    struct event *sandbox_event, *deadline;
+    enum phase phase;
+    int status; /* exit status, once decided */
+};
+
+static void say(const char *text) {
+    size_t n = strlen(text);
+    fprintf(stderr, "%s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
+}
+
+/* --- the end -------------------------------------------------------------------------------------------------------- */
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+    struct supervisor *s = arg;
+    (void)fd;
+    (void)what;
+    log_warn("the last decisions could not be written within %d s", (SUPERVISOR_END_MS + 999) / 1000);
+    s->phase = PHASE_OVER;
+    event_base_loopbreak(s->base);
+}
+
+/* The one way to the end. The sandbox goes first: whatever happened, nothing in it runs on. */
+static void finish(struct supervisor *s, int status) {
+    if (s->phase >= PHASE_ENDING)
+        return;
+    bool started = s->phase == PHASE_RUNNING;
+    s->phase = PHASE_ENDING;
+    s->status = status;
+    if (s->sandbox_event)
+        event_del(s->sandbox_event);
+    if (s->sandboxed)
+        sandbox_release(&s->sandbox);
+    s->sandboxed = false;
+    terminal_take_back();
+    struct timeval limit = {SUPERVISOR_END_MS / 1000, SUPERVISOR_END_MS % 1000 * 1000};
+    s->deadline = event_new(s->base, -1, 0, on_deadline, s);
+    /* where no command ran there is nothing to be recorded, and nobody to wait for */
+    if (!started || !s->deadline || event_add(s->deadline, &limit) < 0) {
+        s->phase = PHASE_OVER;
+        event_base_loopbreak(s->base);
+        return;
+    }
+    children_drain(&s->children);
+}
+
+static void on_ended(void *arg) {
+    struct supervisor *s = arg;
+    s->phase = PHASE_OVER;
+    event_base_loopbreak(s->base);
+}
+
+/* A role can't work, or is gone. What follows from the first failure is not told too. */
+static void on_failed(void *arg, const char *text) {
+    struct supervisor *s = arg;
+    if (s->phase >= PHASE_ENDING && s->status == SUPERVISOR_FAILED)
+        return;
+    bool running = s->phase == PHASE_RUNNING;
+    /* first the end of the sandbox, then words about it */
+    if (s->phase == PHASE_ENDING)
+        s->status = SUPERVISOR_FAILED;
+    finish(s, SUPERVISOR_FAILED);
+    say(text);
+    if (running)
+        say("exeat: the sandbox was ended, since it has no way out without it");
+}
+
+/* --- the sandbox ------------------------------------------------------------------------------------------------------ */
+
+static void on_stopped(struct supervisor *s) {
+    terminal_suspend();
+    sandbox_signal(&s->sandbox, SIGCONT);
+}
+
+static void on_sandbox(evutil_socket_t fd, short what, void *arg) {
+    struct supervisor *s = arg;
+    struct sandbox_event event;
+    (void)fd;
+    (void)what;
+    while (s->phase == PHASE_RUNNING && sandbox_event(&s->sandbox, &event) == 0) {
+        switch (event.kind) {
+        case SANDBOX_EXITED: finish(s, event.value); break;
+        case SANDBOX_KILLED: finish(s, 128 + event.value); break;
+        case SANDBOX_STOPPED: on_stopped(s); break;
+        case SANDBOX_CONTINUED: break;
+        case SANDBOX_EXEC_FAILED:
+            finish(s, sandbox_exec_status(event.value));
+            log_error("%s: %s", s->config->sandbox.argv[0], strerror(event.value));
+            break;
+        case SANDBOX_GONE:
+            finish(s, SUPERVISOR_FAILED);
+            log_error("the sandbox's first process is gone, and all others with it");
+            break;
+        }
+    }
+}
+
+static void put_listener(struct msg_out *m, enum ipc_listener kind, int fd) {
+    if (fd < 0)
+        return;
+    msg_put_u8(m, (uint8_t)kind);
+    msg_put_fd(m, fd);
+}
+
+/* After this the workers alone hold the listeners: with the last worker the way out is gone. */
+static int hand_over(struct supervisor *s) {
+    struct sandbox_listeners *l = &s->sandbox.listeners;
+    const struct prepared_sandbox *p = &s->prepared.sandbox;
+    int *fds[] = {&l->tcp4, &l->tcp6, &l->dns_udp4, &l->dns_udp6, &l->dns_tcp4, &l->dns_tcp6};
+    static const enum ipc_listener kinds[] = {IPC_LISTEN_TCP,     IPC_LISTEN_TCP,     IPC_LISTEN_DNS_UDP,
+                                              IPC_LISTEN_DNS_UDP, IPC_LISTEN_DNS_TCP, IPC_LISTEN_DNS_TCP};
+    uint32_t n = 0;
+    for (size_t i = 0; i < 6; i++)
+        n += *fds[i] >= 0;
+    uint8_t memory[512];
+    struct msg_out m;
+    msg_begin(&m, memory, sizeof memory, IPC_SANDBOX);
+    msg_put_u64(&m, p->id);
+    msg_put_str(&m, p->config->name);
+    msg_put_fd(&m, p->policy_fd);
+    msg_put_fd(&m, names_fd(p->names));
+    msg_put_u32(&m, n);
+    for (size_t i = 0; i < 6; i++)
+        put_listener(&m, kinds[i], *fds[i]);
+    int r = children_send_workers(&s->children, &m);
+    for (size_t i = 0; i < 6; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+    return r;
+}
+
+static int grant(struct supervisor *s) {
+    const struct policy *policy = s->prepared.sandbox.policy;
+    size_t n = policy_credential_count(policy);
+    const char **names = calloc(n + 1, sizeof *names);
+    if (!names)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        names[i] = policy_credential(policy, i);
+    static uint8_t memory[MSG_MAX];
+    struct msg_out m;
+    vault_put_grant(&m, memory, sizeof memory, s->prepared.sandbox.id, names, n);
+    free(names);
+    return children_send_keeper(&s->children, &m);
+}
+
+/* Why no sandbox can be made here: what the doctor finds, in its words; else what went wrong. */
+static void say_why(int err, const struct errmsg *msg) {
+    struct doctor_report *report = err == ERR_UNSUPPORTED ? calloc(1, sizeof *report) : NULL;
+    log_error("no sandbox can be made: %s", msg->text);
+    if (report) {
+        doctor_check(report);
+        for (size_t i = 0; i < report->n; i++) {
+            const struct doctor_finding *f = &report->list[i];
+            if (f->severity != DOCTOR_ERROR)
+                continue;
+            fprintf(stderr, "%s%s%s\n", f->what, f->why[0] ? ": " : "", f->why);
+            if (f->todo[0])
+                fprintf(stderr, "%s\n", f->todo);
+        }
+        say("('exeat doctor' says more about this host)");
+    }
+    free(report);
+}
+
+static int start_sandbox(struct supervisor *s, struct errmsg *msg) {
+    int r = grant(s);
+    if (r < 0)
+        return errmsg_set(msg, r, "credentials can't be granted: %s", err_text(r));
+    r = cage_start(&s->prepared, buf_slice(&s->ca_pem), environ, s->inherit, &s->sandbox, msg);
+    if (r < 0) {
+        say_why(r, msg);
+        msg->text[0] = 0;
+        return r;
+    }
+    s->sandboxed = true;
+    s->sandbox_event = event_new(s->base, s->sandbox.fd, EV_READ | EV_PERSIST, on_sandbox, s);
+    if (!s->sandbox_event || event_add(s->sandbox_event, NULL) < 0)
+        return errmsg_set(msg, ERR_NOMEM, "out of memory");
+    r = hand_over(s);
+    if (r < 0)
+        return errmsg_set(msg, r, "listeners can't be handed over: %s", err_text(r));
+    return sandbox_exec(&s->sandbox, msg);
+}
+
+static void on_keeper_ready(void *arg, struct slice ca_pem) {
+    struct supervisor *s = arg;
+    (void)buf_put(&s->ca_pem, ca_pem);
+    /* the keeper has its copy: nothing of it stays in this process */
+    if (s->prepared.vault)
+        vault_wipe_env(s->prepared.vault);
+}
+
+static void on_ready(void *arg) {
+    struct supervisor *s = arg;
+    struct errmsg msg = {""};
+    if (s->phase != PHASE_STARTING)
+        return;
+    int r = start_sandbox(s, &msg);
+    if (r == 0) {
+        s->phase = PHASE_RUNNING;
+        return;
+    }
+    finish(s, SUPERVISOR_FAILED);
+    if (msg.text[0])
+        log_error("%s", msg.text);
+}
+
+static const struct children_ops children_ops = {on_keeper_ready, on_ready, on_failed, on_ended};
+
+/* --- signals ---------------------------------------------------------------------------------------------------------- */
+
+static bool deadly(int sig) {
+    return sig == SIGHUP || sig == SIGINT || sig == SIGQUIT || sig == SIGTERM;
+}
+
+static void on_signal(void *arg, int sig, pid_t from) {
+    struct supervisor *s = arg;
+    if (sig == SIGCHLD) {
+        children_reap(&s->children);
+        return;
+    }
+    if (s->phase == PHASE_STARTING && deadly(sig)) {
+        finish(s, 128 + sig);
+        return;
+    }
+    /* the terminal's reach the command by themselves, as do those that it sent to its own process group */
+    if (s->phase != PHASE_RUNNING || from == 0 || sig == SIGPIPE || sig == SIGURG || sig == SIGWINCH ||
+        signals_inside(from))
+        return;
+    sandbox_signal(&s->sandbox, sig);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A password on the command line is there for all who can list processes, until here. */
+static void hide(char *text) {
+    if (text)
+        memset(text, '*', strlen(text));
+}
+
+static int supervise(struct supervisor *s) {
+    struct errmsg msg = {""};
+    s->base = event_base_new();
+    if (!s->base || signals_start(s->base, on_signal, s) < 0) {
+        log_error("the event loop can't be made");
+        return SUPERVISOR_FAILED;
+    }
+    terminal_note();
+    int r = children_start(&s->children, s->base, &s->prepared, &children_ops, s, &msg);
+    hide(s->config->redis);
+    if (r < 0) {
+        log_error("%s", msg.text);
+        return SUPERVISOR_FAILED;
+    }
+    while (s->phase != PHASE_OVER)
+        if (event_base_loop(s->base, EVLOOP_ONCE) != 0)
+            break;
+    return s->phase == PHASE_OVER ? s->status : SUPERVISOR_FAILED;
+}
+
+static void supervisor_release(struct supervisor *s) {
+    if (s->sandboxed)
+        sandbox_release(&s->sandbox);
+    children_kill(&s->children);
+    if (s->sandbox_event)
+        event_free(s->sandbox_event);
+    if (s->deadline)
+        event_free(s->deadline);
+    signals_stop();
+    if (s->base)
+        event_base_free(s->base);
+    buf_release(&s->ca_pem);
+    prepare_release(&s->prepared);
+}
+
+int supervisor_run(struct config *config, const struct sandbox_inherit *inherit) {
+    static struct supervisor s;
+    s = (struct supervisor){.config = config, .inherit = inherit, .status = SUPERVISOR_FAILED};
+    /* not to be read by others of the same user: environment, descriptors, memory */
+    prctl(PR_SET_DUMPABLE, 0);
+    umask(077);
+    buf_init(&s.ca_pem, MSG_MAX);
+    struct buf text;
+    buf_init(&text, PREPARE_TEXT_MAX);
+    int status = SUPERVISOR_FAILED;
+    if (prepare(config, &s.prepared, &text) < 0)
+        fwrite(buf_slice(&text).p, 1, buf_len(&text), stderr);
+    else
+        status = supervise(&s);
+    buf_release(&text);
+    supervisor_release(&s);
+    return status;
+}

@@ -1,0 +1,440 @@
+/*
+ * A worker's process: the engine and all it needs (proxy/flow/engine.h), put together before confinement; sandboxes come and go after
+ * it. Everything hostile is read here, and nothing precious is.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/ssl.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/secret.h"
+#include "base/ulid.h"
+#include "ca/upstream.h"
+#include "netns/names.h"
+#include "policy/policy.h"
+#include "proxy/flow/engine.h"
+#include "proxy/flow/nameserver.h"
+#include "proxy/flow/proxyenv.h"
+#include "proxy/flow/recorder.h"
+#include "proxy/flow/resolve.h"
+#include "proxy/flow/upstream.h"
+#include "proxy/process/config.h"
+#include "proxy/process/ipc.h"
+#include "proxy/process/role.h"
+#include "proxy/process/roles.h"
+#include "proxy/process/sources.h"
+#include "vault/bindings.h"
+#include "vault/client.h"
+
+#define DRAIN_MS      1000 /* for exchanges whose sandbox is gone */
+#define DRAIN_TICK_MS 5
+#define DRAIN_TICKS   200 /* for records on their way to the scribe */
+#define VARIABLES_MAX 16
+
+struct worker_process;
+
+struct worker_sandbox {
+    struct worker_sandbox *next;
+    struct worker_process *worker;
+    uint64_t id;
+    char name[CONFIG_NAME_MAX + 1];
+    struct policy *policy;
+    struct names *names;
+    struct nameserver *nameserver;
+};
+
+struct worker_process {
+    struct role_base role; /* first: the control channel's arg is this */
+    struct channel keeper;
+    int scribe_fd; /* until the recorder takes it */
+    char *resolves[CONFIG_LIST_MAX];
+    size_t nresolves;
+    struct {
+        char *name, *value;
+    } variables[VARIABLES_MAX];
+    size_t nvariables;
+
+    struct proxyenv proxies;
+    struct resolver *resolver;
+    SSL_CTX *tls;
+    struct upstream *upstream;
+    struct recorder *recorder;
+    struct vault_client *vault;
+    struct engine *engine;
+    struct worker_sandbox *sandboxes;
+    struct event *tick; /* while the recorder empties itself at the end */
+    unsigned ticks;
+};
+
+static struct worker_process worker; /* proxyenv_load's `get` has no argument */
+
+/* --- start-up ----------------------------------------------------------------------------------------------------- */
+
+static const char *get_variable(const char *name) {
+    for (size_t i = 0; i < worker.nvariables; i++)
+        if (strcmp(worker.variables[i].name, name) == 0)
+            return worker.variables[i].value;
+    return NULL;
+}
+
+static int add_variable(struct worker_process *w, struct msg_in *m) {
+    struct slice name = msg_get_slice(m), value = msg_get_slice(m);
+    if (msg_end(m) < 0 || w->nvariables == VARIABLES_MAX)
+        return ERR_PEER;
+    char *n = slice_dup(name), *v = slice_dup(value);
+    if (!n || !v) {
+        free(n);
+        free(v);
+        return ERR_NOMEM;
+    }
+    w->variables[w->nvariables].name = n;
+    w->variables[w->nvariables++].value = v;
+    return 0;
+}
+
+/* A proxy's URL may hold a password; proxyenv keeps it as a secret. */
+static void forget_variables(struct worker_process *w) {
+    for (size_t i = 0; i < w->nvariables; i++) {
+        secret_wipe(w->variables[i].value, strlen(w->variables[i].value));
+        free(w->variables[i].value);
+        free(w->variables[i].name);
+    }
+    w->nvariables = 0;
+}
+
+static int add_resolve(struct worker_process *w, struct msg_in *m) {
+    struct slice text = msg_get_slice(m);
+    if (msg_end(m) < 0 || w->nresolves == CONFIG_LIST_MAX)
+        return ERR_PEER;
+    w->resolves[w->nresolves] = slice_dup(text);
+    return w->resolves[w->nresolves++] ? 0 : ERR_NOMEM;
+}
+
+/* Questions to the keeper hold no secret, its answers do: the channel wipes what it has read. */
+static int send_to_keeper(void *arg, const struct msg_out *m) {
+    struct worker_process *w = arg;
+    return channel_send(&w->keeper, m);
+}
+
+static int on_keeper(struct channel *c, struct msg_in *m) {
+    struct worker_process *w = c->arg;
+    if (m->type != VAULT_BINDINGS)
+        return vault_client_feed(w->vault, m);
+    struct bindings *bindings;
+    int r = bindings_get(m, &bindings);
+    if (r == 0)
+        engine_set_bindings(w->engine, bindings);
+    return r;
+}
+
+/* Nothing works without the keeper: the process ends, and the supervisor with it. */
+static void on_keeper_closed(struct channel *c, int err) {
+    struct worker_process *w = c->arg;
+    if (err != ERR_EOF)
+        log_error("keeper: %s", err_text(err));
+    role_end(&w->role, 1);
+}
+
+static const struct channel_ops keeper_ops = {on_keeper, on_keeper_closed};
+
+static int add_peer(struct worker_process *w, struct msg_in *m) {
+    uint32_t kind = msg_get_u32(m);
+    int fd = msg_get_fd(m);
+    if (msg_end(m) == 0 && kind == IPC_PEER_KEEPER && !w->keeper.ops)
+        return channel_open(&w->keeper, w->role.base, fd, true, &keeper_ops, w);
+    if (msg_end(m) == 0 && kind == IPC_PEER_SCRIBE && w->scribe_fd < 0) {
+        w->scribe_fd = fd;
+        return 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return ERR_PEER;
+}
+
+static void on_scribe_gone(void *arg) {
+    struct worker_process *w = arg;
+    role_end(&w->role, 1);
+}
+
+static int make_tls(struct worker_process *w, int roots_fd, int extra_fd, struct errmsg *msg) {
+    struct slice roots = SLICE_NONE, extra = SLICE_NONE;
+    int r = memory_file_map(roots_fd, &roots);
+    if (r == 0)
+        r = memory_file_map(extra_fd, &extra);
+    if (r < 0)
+        errmsg_set(msg, r, "roots: %s", err_text(r));
+    else
+        r = ca_upstream_new(roots, extra, &w->tls, msg);
+    memory_file_unmap(&roots);
+    memory_file_unmap(&extra);
+    return r;
+}
+
+/* What reads files, or needs calls that are forbidden later. */
+static int make_upstream(struct worker_process *w, struct errmsg *msg) {
+    struct resolver_config resolving = {.pins = (const char *const *)w->resolves, .npins = w->nresolves};
+    int r = proxyenv_load(&w->proxies, get_variable, msg);
+    forget_variables(w);
+    if (r == 0)
+        r = resolver_new(w->role.base, &resolving, &w->resolver, msg);
+    if (r < 0)
+        return r;
+    struct upstream_config config = {w->role.base, w->resolver, w->tls, &w->proxies};
+    w->upstream = upstream_new(&config);
+    return w->upstream ? 0 : errmsg_set(msg, ERR_NOMEM, "out of memory");
+}
+
+static int make_engine(struct worker_process *w, struct slice ca_pem, struct errmsg *msg) {
+    int fd = w->scribe_fd;
+    w->scribe_fd = -1;
+    w->recorder = recorder_new(w->role.base, fd, on_scribe_gone, w);
+    if (!w->recorder || vault_client_new(send_to_keeper, w, &w->vault) < 0)
+        return errmsg_set(msg, ERR_NOMEM, "out of memory");
+    struct engine_config config = {
+        .base = w->role.base,
+        .vault = w->vault,
+        .upstream = w->upstream,
+        .recorder = w->recorder,
+        .ca_pem = ca_pem,
+    };
+    engine_limits_default(&config.limits);
+    return engine_new(&config, &w->engine, msg);
+}
+
+static int start(struct worker_process *w, struct msg_in *m) {
+    struct slice ca_pem = msg_get_slice(m);
+    int roots_fd = msg_get_fd(m), extra_fd = msg_get_fd(m);
+    struct errmsg msg = {""};
+    int r = msg_end(m);
+    if (r == 0 && w->keeper.ops && w->scribe_fd >= 0) {
+        r = make_tls(w, roots_fd, extra_fd, &msg);
+        if (r == 0)
+            r = make_upstream(w, &msg);
+        if (r == 0)
+            r = make_engine(w, ca_pem, &msg);
+        if (r < 0) {
+            errmsg_prefix(&msg, "exeat");
+            r = role_failed(&w->role, 0, slice_str(msg.text));
+        } else {
+            r = role_ready(&w->role, CONFINE_WORKER, NULL);
+            if (r == 0)
+                r = vault_ask_bindings(w->vault);
+        }
+    }
+    if (roots_fd >= 0)
+        close(roots_fd);
+    if (extra_fd >= 0)
+        close(extra_fd);
+    return r;
+}
+
+/* --- sandboxes ---------------------------------------------------------------------------------------------------- */
+
+/* A name that can't be a host's: recorded, since somebody may be trying what DNS lets out. */
+static void on_name_refused(void *arg, struct slice name, const char *why) {
+    struct worker_sandbox *s = arg;
+    struct record r = {
+        .event = RECORD_VERDICT,
+        .id = ulid_new(),
+        .time_ms = clock_wall_ms(),
+        .sandbox = slice_str(s->name),
+        .denied = true,
+        .reason = slice_str(why),
+        .code = SLICE("name-refused"),
+        .method = SLICE("DNS"),
+        .url = name,
+    };
+    recorder_send(s->worker->recorder, &r);
+}
+
+static void sandbox_free(struct worker_sandbox *s) {
+    if (s->worker->engine)
+        engine_remove_sandbox(s->worker->engine, s->id);
+    if (s->nameserver)
+        nameserver_free(s->nameserver);
+    names_free(s->names);
+    policy_free(s->policy);
+    free(s);
+}
+
+static int load_policy(struct worker_sandbox *s, int fd) {
+    struct slice bundle;
+    struct policy_diags diags;
+    int r = memory_file_map(fd, &bundle);
+    if (r < 0)
+        return r;
+    policy_diags_init(&diags);
+    r = policy_load_bundle(bundle, &s->policy, &diags);
+    policy_diags_release(&diags);
+    memory_file_unmap(&bundle);
+    return r;
+}
+
+/* The listeners of a message: TCP for the engine, the others for the name server. All that is not taken is closed by the channel. */
+static int take_listeners(struct worker_sandbox *s, struct msg_in *m, struct engine_sandbox *config) {
+    uint32_t n = msg_get_u32(m);
+    int r = m->err;
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        uint8_t kind = msg_get_u8(m);
+        int fd = msg_get_fd(m);
+        if (m->err)
+            r = ERR_PEER;
+        else if (kind == IPC_LISTEN_TCP && config->nlisteners < ENGINE_LISTENERS_MAX)
+            config->listeners[config->nlisteners++].fd = fd;
+        else if (kind == IPC_LISTEN_DNS_UDP)
+            r = nameserver_add_udp(s->nameserver, fd);
+        else if (kind == IPC_LISTEN_DNS_TCP)
+            r = nameserver_add_tcp(s->nameserver, fd);
+        else {
+            close(fd);
+            r = ERR_PEER;
+        }
+    }
+    return r == 0 ? msg_end(m) : r;
+}
+
+static int open_sandbox(struct worker_sandbox *s, struct msg_in *m, int policy_fd, int names_fd,
+                        struct errmsg *msg) {
+    int r = names_attach(names_fd, &s->names, msg);
+    if (r == 0 && (r = load_policy(s, policy_fd)) < 0)
+        errmsg_set(msg, r, "policy: %s", err_text(r));
+    if (r < 0)
+        return r;
+    s->nameserver = nameserver_new(s->worker->role.base, s->names, on_name_refused, s);
+    if (!s->nameserver)
+        return errmsg_set(msg, ERR_NOMEM, "out of memory");
+    struct engine_sandbox config = {
+        .id = s->id, .name = slice_str(s->name), .policy = s->policy, .names = s->names};
+    r = take_listeners(s, m, &config);
+    if (r == 0)
+        return engine_add_sandbox(s->worker->engine, &config, msg);
+    for (size_t i = 0; i < config.nlisteners; i++)
+        close(config.listeners[i].fd);
+    return errmsg_set(msg, r, "listeners: %s", err_text(r));
+}
+
+static int add_sandbox(struct worker_process *w, struct msg_in *m) {
+    struct worker_sandbox *s = calloc(1, sizeof *s);
+    if (!s)
+        return ERR_NOMEM;
+    s->worker = w;
+    s->id = msg_get_u64(m);
+    struct slice name = msg_get_slice(m);
+    int policy_fd = msg_get_fd(m), names_fd = msg_get_fd(m);
+    struct errmsg msg = {""};
+    int r = ERR_PEER;
+    if (!m->err && name.n < sizeof s->name) {
+        memcpy(s->name, name.p, name.n);
+        r = open_sandbox(s, m, policy_fd, names_fd, &msg);
+        names_fd = -1; /* taken */
+    }
+    if (policy_fd >= 0)
+        close(policy_fd);
+    if (names_fd >= 0)
+        close(names_fd);
+    if (r < 0) {
+        log_error("sandbox: %s", msg.text[0] ? msg.text : err_text(r));
+        sandbox_free(s);
+        return r;
+    }
+    s->next = w->sandboxes;
+    w->sandboxes = s;
+    return 0;
+}
+
+static int end_sandbox(struct worker_process *w, struct msg_in *m) {
+    uint64_t id = msg_get_u64(m);
+    if (msg_end(m) < 0)
+        return ERR_PEER;
+    for (struct worker_sandbox **link = &w->sandboxes; *link; link = &(*link)->next) {
+        struct worker_sandbox *s = *link;
+        if (s->id != id)
+            continue;
+        *link = s->next;
+        sandbox_free(s);
+        break;
+    }
+    return 0;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+static void on_tick(evutil_socket_t fd, short what, void *arg) {
+    struct worker_process *w = arg;
+    (void)fd;
+    (void)what;
+    if (!recorder_empty(w->recorder) && ++w->ticks < DRAIN_TICKS)
+        return;
+    (void)channel_send_type(&w->role.ctl, IPC_DRAINED);
+    role_end(&w->role, 0);
+}
+
+/* Whatever is still under way gets its outcome. */
+static void free_sandboxes(struct worker_process *w) {
+    while (w->sandboxes) {
+        struct worker_sandbox *s = w->sandboxes;
+        w->sandboxes = s->next;
+        sandbox_free(s);
+    }
+}
+
+static void on_drained(void *arg) {
+    struct worker_process *w = arg;
+    free_sandboxes(w);
+    struct timeval soon = {.tv_usec = DRAIN_TICK_MS * 1000};
+    w->tick = event_new(w->role.base, -1, EV_PERSIST, on_tick, w);
+    if (!w->tick || event_add(w->tick, &soon) < 0)
+        role_end(&w->role, 1);
+    else
+        on_tick(-1, 0, w);
+}
+
+static int on_supervisor(struct channel *c, struct msg_in *m) {
+    struct worker_process *w = c->arg;
+    switch (m->type) {
+    case IPC_ADD_PEER: return w->engine ? ERR_PEER : add_peer(w, m);
+    case IPC_ADD_RESOLVE: return w->engine ? ERR_PEER : add_resolve(w, m);
+    case IPC_ADD_VARIABLE: return w->engine ? ERR_PEER : add_variable(w, m);
+    case IPC_START: return w->engine ? ERR_PEER : start(w, m);
+    case IPC_SANDBOX: return w->engine ? add_sandbox(w, m) : ERR_PEER;
+    case IPC_SANDBOX_END: return w->engine ? end_sandbox(w, m) : ERR_PEER;
+    case IPC_DRAIN:
+        if (w->engine)
+            engine_drain(w->engine, DRAIN_MS, on_drained, w);
+        else
+            role_end(&w->role, 0);
+        return 0;
+    default: return ERR_PEER;
+    }
+}
+
+static const struct channel_ops supervisor_ops = {on_supervisor, role_supervisor_gone};
+
+int worker_run(void) {
+    struct worker_process *w = &worker;
+    w->scribe_fd = -1;
+    if (role_open(&w->role, &supervisor_ops, w) < 0)
+        return 1;
+    role_loop(&w->role);
+    free_sandboxes(w);
+    if (w->tick)
+        event_free(w->tick);
+    if (w->engine)
+        engine_free(w->engine);
+    if (w->vault)
+        vault_client_free(w->vault);
+    if (w->upstream)
+        upstream_free(w->upstream);
+    resolver_free(w->resolver);
+    if (w->recorder)
+        recorder_free(w->recorder);
+    SSL_CTX_free(w->tls);
+    proxyenv_release(&w->proxies);
+    for (size_t i = 0; i < w->nresolves; i++)
+        free(w->resolves[i]);
+    channel_close(&w->keeper);
+    return role_close(&w->role);
+}
