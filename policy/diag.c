@@ -110,6 +110,31 @@ void diag_file(struct policy_diags *d, const char *file, const char *hint, const
     e->hint = copy(hint);
 }
 
+static size_t file_order(const struct policy_diag *e, struct source *const *files, size_t nfiles) {
+    size_t i = 0;
+    while (i < nfiles && !(e->file && strcmp(files[i]->name, e->file) == 0))
+        i++;
+    return i;
+}
+
+static bool comes_before(const struct policy_diag *a, const struct policy_diag *b,
+                         struct source *const *files, size_t nfiles) {
+    size_t x = file_order(a, files, nfiles), y = file_order(b, files, nfiles);
+    if (x != y)
+        return x < y;
+    return a->line != b->line ? a->line < b->line : a->col < b->col;
+}
+
+void diag_sort(struct policy_diags *d, struct source *const *files, size_t nfiles) {
+    for (size_t i = 1; i < d->n; i++) {
+        struct policy_diag e = d->list[i];
+        size_t k = i;
+        for (; k > 0 && comes_before(&e, &d->list[k - 1], files, nfiles); k--)
+            d->list[k] = d->list[k - 1];
+        d->list[k] = e;
+    }
+}
+
 /* Text from a file or a command line goes to a terminal: no control character of it passes. */
 static void put_clean(struct buf *out, const char *s) {
     for (; s && *s; s++)

@@ -20,6 +20,9 @@ void diag_at(struct policy_diags *d, const struct source *source, const char *at
 void diag_file(struct policy_diags *d, const char *file, const char *hint, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Puts them into reading order: by place in `files` (others last), then by line and column. */
+void diag_sort(struct policy_diags *d, struct source *const *files, size_t nfiles);
+
 /* How many there are, those beyond the limit too. */
 size_t diag_count(const struct policy_diags *d);
 

@@ -196,10 +196,12 @@ static void settle(const struct request *q, const struct outcome *o, struct verd
     if (o->deny != NONE) {
         refuse(v, REASON_DENIED_BY_RULE);
         v->rule = q->p->rules[o->deny].where;
+        v->note = q->p->rules[o->deny].note;
     } else if (o->allow != NONE) {
         const struct rule *r = &q->p->rules[o->allow];
         *v = (struct verdict){.action = VERDICT_ALLOW, .reason = REASON_ALLOWED, .rule = r->where};
         v->credential = r->credential;
+        v->note = r->note;
         v->names_address = q->f->host_is_address && r->target.host_kind == RULE_HOST_EXACT;
     } else {
         refuse(v, reason_of(q->f->kind, o->stage));
@@ -242,6 +244,10 @@ static void settle_push(const struct request *q, struct verdict *v) {
     v->bad_refs = bad;
 }
 
+static bool holds(struct slice s, struct slice part) {
+    return s.n && memmem(s.p, s.n, part.p, part.n);
+}
+
 /* False if the verdict is known without looking at a rule. */
 static bool prepare(struct request *q, const struct policy *p, const struct facts *f, const bool *reach,
                     struct verdict *v) {
@@ -256,8 +262,8 @@ static bool prepare(struct request *q, const struct policy *p, const struct fact
         return false;
     }
     q->repository = facts_repository(f->path);
-    q->doubled = memmem(f->path.p, f->path.n, "//", 2) != NULL;
-    q->encoded = memmem(f->path.p, f->path.n, "%2F", 3) != NULL;
+    q->doubled = holds(f->path, SLICE("//"));
+    q->encoded = holds(f->path, SLICE("%2F"));
     q->nlists = index_find(&p->index, f->host, f->host_is_address, q->lists);
     return true;
 }

@@ -43,6 +43,7 @@ struct rule {
     unsigned ops;           /* 1 << enum facts_op: those that the rule is about */
     bool ops_named;
     struct slice credential;
+    struct slice note;
 };
 
 /* Rules by host. One table for exact hosts and suffixes; the keys of a policy come from its author, not from a

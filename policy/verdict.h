@@ -50,9 +50,9 @@ struct verdict {
     enum verdict_reason reason;
     struct verdict_rule rule; /* the rule that decided; index 0 if it is the absence of one */
     struct slice credential;  /* name to ask the keeper for; empty: send none. Set for VERDICT_ALLOW only */
-    struct slice note;        /* the rule's `note`, to be shown; empty in this version */
+    struct slice note;        /* the deciding rule's `note`; empty if it has none */
     bool names_address; /* the host is an address and the rule spells it out: private ranges are meant */
-    size_t ref;         /* REASON_REFS, REASON_DENIED_BY_RULE on a push: index of the first offending ref */
+    size_t ref;         /* of a push with `bad_refs`: the first offending ref, which gave rule and reason */
     size_t bad_refs;    /* how many refs offend; policy_judge_ref tells which and why */
 };
 

@@ -1,0 +1,114 @@
+/* What a policy says, for people and for programs. */
+#include "policy/rule.h"
+
+#include "base/json.h"
+
+static void put_ops(const struct rule *r, void (*put)(void *arg, const char *name), void *arg) {
+    for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++)
+        if (r->ops & 1u << op)
+            put(arg, facts_op_name((enum facts_op)op));
+}
+
+static void op_text(void *arg, const char *name) {
+    buf_printf(arg, " %s", name);
+}
+
+static void op_json(void *arg, const char *name) {
+    json_string(arg, slice_str(name));
+}
+
+static void describe_text(const struct policy *p, struct buf *out) {
+    if (p->nrules == 0)
+        buf_puts(out, "# no rule: everything is denied\n");
+    for (size_t i = 0; i < p->nrules; i++) {
+        const struct rule *r = &p->rules[i];
+        buf_printf(out, "%s %.*s %.*s", r->deny ? "deny" : "allow", SLICE_ARG(r->methods),
+                   SLICE_ARG(r->target.text));
+        if (r->action == TREE_PUSH) {
+            if (r->nrefs)
+                buf_printf(out, " %.*s", SLICE_ARG(r->refs_text));
+            put_ops(r, op_text, out);
+        }
+        if (r->credential.n)
+            buf_printf(out, " with %.*s", SLICE_ARG(r->credential));
+        buf_printf(out, "  # %s:%u%s%.*s\n", r->where.file, r->where.line, r->note.n ? ": " : "",
+                   SLICE_ARG(r->note));
+    }
+}
+
+static void words_json(struct json *j, const char *key, struct slice list, char sep) {
+    struct slice one;
+    bool more = list.n > 0;
+    json_key(j, key);
+    json_array(j);
+    while (more) {
+        more = slice_cut(list, sep, &one, &list);
+        json_string(j, one);
+    }
+    json_close(j);
+}
+
+static void rule_json(struct json *j, const struct rule *r) {
+    json_object(j);
+    json_key(j, "verdict");
+    json_string(j, r->deny ? SLICE("deny") : SLICE("allow"));
+    if (r->action == TREE_HTTP) {
+        words_json(j, "methods", r->methods, ',');
+    } else {
+        json_key(j, "git");
+        json_string(j, r->methods);
+    }
+    json_key(j, "target");
+    json_string(j, r->target.text);
+    if (r->action == TREE_PUSH) {
+        words_json(j, "refs", r->nrefs ? r->refs_text : SLICE("refs/**"), ' ');
+        json_key(j, "operations");
+        json_array(j);
+        put_ops(r, op_json, j);
+        json_close(j);
+    }
+    if (r->credential.n) {
+        json_key(j, "credential");
+        json_string(j, r->credential);
+    }
+    if (r->note.n) {
+        json_key(j, "note");
+        json_string(j, r->note);
+    }
+    json_key(j, "file");
+    json_string(j, slice_str(r->where.file));
+    json_key(j, "line");
+    json_u64(j, r->where.line);
+    json_close(j);
+}
+
+int policy_describe(const struct policy *p, enum policy_format format, struct buf *out) {
+    if (format == POLICY_TEXT) {
+        describe_text(p, out);
+        return out->failed ? ERR_LIMIT : 0;
+    }
+    struct json j;
+    json_init(&j, out);
+    json_object(&j);
+    json_key(&j, "otherwise");
+    json_string(&j, SLICE("deny"));
+    json_key(&j, "rules");
+    json_array(&j);
+    for (size_t i = 0; i < p->nrules; i++)
+        rule_json(&j, &p->rules[i]);
+    json_close(&j);
+    json_close(&j);
+    return out->failed ? ERR_LIMIT : 0;
+}
+
+size_t policy_rule_count(const struct policy *p) {
+    return p->nrules;
+}
+
+size_t policy_credential_count(const struct policy *p) {
+    return p->ncredentials;
+}
+
+const char *policy_credential(const struct policy *p, size_t i) {
+    return i < p->ncredentials ? p->credentials[i] : NULL;
+}

@@ -1,0 +1,206 @@
+/* Verdicts in words. */
+#include "policy/rule.h"
+
+#define HINT_REFS 8
+
+const char *verdict_action_name(enum verdict_action action) {
+    switch (action) {
+    case VERDICT_DENY: return "deny";
+    case VERDICT_ALLOW: return "allow";
+    case VERDICT_ASK: return "ask";
+    case VERDICT_TUNNEL: return "tunnel";
+    }
+    return "deny";
+}
+
+const char *verdict_reason_code(enum verdict_reason reason) {
+    switch (reason) {
+    case REASON_NO_RULES: return "no-rules";
+    case REASON_ALLOWED: return "allowed";
+    case REASON_DENIED_BY_RULE: return "denied-by-rule";
+    case REASON_HOST: return "no-rule-for-host";
+    case REASON_SCHEME: return "no-rule-for-scheme";
+    case REASON_PORT: return "no-rule-for-port";
+    case REASON_METHOD: return "no-rule-for-method";
+    case REASON_PATH: return "no-rule-for-path";
+    case REASON_ENCODED_SLASH: return "encoded-slash";
+    case REASON_FETCH: return "no-rule-for-fetch";
+    case REASON_PUSH: return "no-rule-for-push";
+    case REASON_REFS: return "no-rule-for-ref";
+    case REASON_OPERATION: return "no-rule-for-operation";
+    case REASON_UNPROVED: return "update-not-proved";
+    case REASON_CREDENTIALS: return "mixed-credentials";
+    case REASON_GIT_AS_HTTP: return "git-endpoint";
+    case REASON_ADDRESS: return "address-not-named";
+    }
+    return "unknown";
+}
+
+/* Text that a request brought: what a terminal or a log could trip over is replaced. */
+static void put_clean(struct buf *out, struct slice s) {
+    for (size_t i = 0; i < s.n; i++)
+        buf_putc(out, (unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f ? '?' : s.p[i]);
+}
+
+static void put_method(struct buf *out, const struct facts *f) {
+    put_clean(out, slice_sub(f->method, 0, 40));
+}
+
+/* The reasons that are about the request as a whole. */
+static void put_reason(const struct facts *f, const struct verdict *v, struct buf *out) {
+    switch (v->reason) {
+    case REASON_NO_RULES: buf_puts(out, "the policy has no rules"); break;
+    case REASON_ALLOWED: buf_printf(out, "allowed by %s:%u", v->rule.file, v->rule.line); break;
+    case REASON_DENIED_BY_RULE: buf_printf(out, "denied by %s:%u", v->rule.file, v->rule.line); break;
+    case REASON_HOST: buf_puts(out, "no rule names this host"); break;
+    case REASON_SCHEME:
+        buf_printf(out, "rules name this host, but not over %s", url_scheme_name(f->scheme));
+        break;
+    case REASON_PORT: buf_printf(out, "rules name this host, but not its port %u", f->port); break;
+    case REASON_METHOD:
+        buf_puts(out, "no rule allows ");
+        put_method(out, f);
+        buf_puts(out, " on this host");
+        break;
+    case REASON_PATH:
+        buf_puts(out, "no rule allows ");
+        put_method(out, f);
+        buf_puts(out, " on this path");
+        break;
+    case REASON_ENCODED_SLASH: buf_puts(out, "the path has an encoded slash, which no rule spells"); break;
+    case REASON_FETCH: buf_puts(out, "no rule allows fetch from this repository"); break;
+    case REASON_PUSH: buf_puts(out, "no rule allows push to this repository"); break;
+    case REASON_REFS: buf_puts(out, "no rule allows a push to this ref"); break;
+    case REASON_OPERATION: buf_puts(out, "no rule allows this on the ref"); break;
+    case REASON_UNPROVED:
+        buf_puts(out, "an update of an existing ref counts as force until it is proved a fast-forward");
+        break;
+    case REASON_CREDENTIALS:
+        buf_puts(out, "the refs of this push are permitted with different credentials: push them one by one");
+        break;
+    case REASON_GIT_AS_HTTP:
+        buf_puts(out, "git's endpoints are permitted by fetch and push rules alone");
+        break;
+    case REASON_ADDRESS: buf_puts(out, "no rule names this address"); break;
+    }
+    if (v->note.n) {
+        buf_puts(out, ": ");
+        put_clean(out, v->note);
+    }
+}
+
+int policy_explain_ref(const struct policy *p, const struct facts *f, const struct verdict *v,
+                       struct buf *out) {
+    (void)p;
+    if (v->reason == REASON_OPERATION && v->ref < f->nrefs)
+        buf_printf(out, "no rule allows %s of this ref", facts_op_name(f->refs[v->ref].op));
+    else
+        put_reason(f, v, out);
+    return out->failed ? ERR_LIMIT : 0;
+}
+
+int explain(const struct policy *p, const struct facts *f, const bool *reach, const struct verdict *v,
+            size_t max_refs, struct buf *out) {
+    size_t shown = 0;
+    if (v->bad_refs == 0) {
+        put_reason(f, v, out);
+        return out->failed ? ERR_LIMIT : 0;
+    }
+    for (size_t i = v->ref; i < f->nrefs && shown < v->bad_refs && (max_refs == 0 || shown < max_refs); i++) {
+        struct verdict one;
+        judge_ref(p, f, reach, i, &one);
+        if (one.action == VERDICT_ALLOW)
+            continue;
+        if (shown++)
+            buf_puts(out, "; ");
+        put_clean(out, f->refs[i].name);
+        buf_puts(out, ": ");
+        policy_explain_ref(p, f, &one, out);
+    }
+    if (shown < v->bad_refs)
+        buf_printf(out, "; and %zu more", v->bad_refs - shown);
+    return out->failed ? ERR_LIMIT : 0;
+}
+
+int policy_explain(const struct policy *p, const struct facts *f, const struct verdict *v, size_t max_refs,
+                   struct buf *out) {
+    return explain(p, f, NULL, v, max_refs, out);
+}
+
+/* --- hints ------------------------------------------------------------------------------------------------- */
+
+/* A text as a pattern that matches it: '$' would be a variable. ('*' matches itself, and little else is special.) */
+static void put_pattern(struct buf *out, struct slice s) {
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] == '$')
+            buf_putc(out, '$');
+        buf_putc(out, s.p[i]);
+    }
+}
+
+/* Whether a text can stand in a policy as one word. */
+static bool is_word(struct slice s) {
+    for (size_t i = 0; i < s.n; i++)
+        if ((unsigned char)s.p[i] <= 0x20 || s.p[i] == 0x7f || s.p[i] == '{' || s.p[i] == '}' ||
+            s.p[i] == '\\')
+            return false;
+    return true;
+}
+
+static void put_target(const struct facts *f, struct slice path, struct buf *out) {
+    url_put_origin(out, f->scheme, f->host, f->port);
+    put_pattern(out, path);
+}
+
+static void hint_http(const struct facts *f, struct buf *out) {
+    for (size_t i = 0; i < f->method.n; i++)
+        if (!(f->method.p[i] >= 'A' && f->method.p[i] <= 'Z') && f->method.p[i] != '-')
+            return;
+    if (f->method.n == 0 || f->path.n == 0 || f->path.p[0] != '/')
+        return;
+    buf_printf(out, "allow %.*s ", SLICE_ARG(f->method));
+    put_target(f, f->path, out);
+}
+
+static void hint_push(const struct policy *p, const struct facts *f, const struct verdict *v,
+                      struct buf *out) {
+    struct slice repository = facts_repository(f->path);
+    size_t shown = 0;
+    if (f->nrefs == 0) {
+        buf_puts(out, "allow push ");
+        put_target(f, repository, out);
+        buf_puts(out, " refs/heads/BRANCH");
+        return;
+    }
+    for (size_t i = v->ref; i < f->nrefs && shown < HINT_REFS; i++) {
+        struct verdict one;
+        policy_judge_ref(p, f, i, &one);
+        if (one.action == VERDICT_ALLOW || one.reason == REASON_DENIED_BY_RULE || !is_word(f->refs[i].name))
+            continue;
+        if (shown++)
+            buf_putc(out, '\n');
+        buf_puts(out, "allow push ");
+        put_target(f, repository, out);
+        buf_putc(out, ' ');
+        put_pattern(out, f->refs[i].name);
+        buf_printf(out, " %s", facts_op_name(f->refs[i].op));
+    }
+}
+
+int policy_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out) {
+    bool hopeless = v->action != VERDICT_DENY || v->reason == REASON_GIT_AS_HTTP ||
+                    v->reason == REASON_CREDENTIALS ||
+                    (v->reason == REASON_DENIED_BY_RULE && v->bad_refs < 2) ||
+                    (f->path.n && memmem(f->path.p, f->path.n, "//", 2));
+    if (hopeless)
+        return 0;
+    switch (f->kind) {
+    case FACTS_HTTP: hint_http(f, out); break;
+    case FACTS_GIT_FETCH:
+        buf_puts(out, "allow fetch ");
+        put_target(f, facts_repository(f->path), out);
+        break;
+    case FACTS_GIT_PUSH: hint_push(p, f, v, out); break;
+    }
+    return out->failed ? ERR_LIMIT : 0;
+}
