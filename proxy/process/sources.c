@@ -23,26 +23,9 @@ void sources_release(struct sources *s) {
 }
 
 static int read_all(int fd, struct buf *text, struct errmsg *msg) {
+    char chunk[16384];
     for (;;) {
-        char *room;
-        int r = buf_reserve(text, 4096, &room);
-        if (r == ERR_LIMIT) {
-            /* the last bytes before the limit come one by one */
-            r = buf_reserve(text, 1, &room);
-            if (r == 0) {
-                ssize_t n = read(fd, room, 1);
-                if (n == 0)
-                    return 0;
-                if (n > 0) {
-                    buf_commit(text, 1);
-                    continue;
-                }
-                return errmsg_errno(msg, ERR_IO, "can't be read");
-            }
-        }
-        if (r < 0)
-            return errmsg_set(msg, r, "file is too long");
-        ssize_t n = read(fd, room, 4096);
+        ssize_t n = read(fd, chunk, sizeof chunk);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
@@ -51,7 +34,9 @@ static int read_all(int fd, struct buf *text, struct errmsg *msg) {
         }
         if (n == 0)
             return 0;
-        buf_commit(text, (size_t)n);
+        int r = buf_put(text, slice_make(chunk, (size_t)n));
+        if (r < 0)
+            return errmsg_set(msg, r, r == ERR_LIMIT ? "the file is too long" : "out of memory");
     }
 }
 

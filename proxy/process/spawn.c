@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,7 +112,10 @@ int spawn_role_main(int argc, char **argv) {
         fcntl(IPC_FD, F_SETFD, FD_CLOEXEC);
         log_setup(roles[i].name, LOG_LEVEL_WARN);
         struct errmsg msg;
-        if (confine_begin((pid_t)atoi(argv[2]), &msg) < 0) {
+        uint64_t parent;
+        if (!slice_u64(slice_str(argv[2]), INT_MAX, &parent) || parent == 0)
+            return -1;
+        if (confine_begin((pid_t)parent, &msg) < 0) {
             log_error("%s", msg.text);
             return 1;
         }

@@ -1,0 +1,173 @@
+/* Channels: order, the queue behind a full socket, descriptors, and the ways in which a peer ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proxy/process/channel.h"
+
+struct seen {
+    struct event_base *base;
+    uint32_t next; /* the number that is expected */
+    int closed;
+    int refuse; /* what `message` returns */
+    unsigned fds;
+};
+
+static int on_message(struct channel *c, struct msg_in *m) {
+    struct seen *seen = c->arg;
+    assert_int_equal(msg_get_u32(m), seen->next);
+    seen->next++;
+    struct slice body = msg_get_slice(m);
+    for (size_t i = 0; i < body.n; i++)
+        assert_int_equal(body.p[i], 'x');
+    if (m->nfds) {
+        int fd = msg_get_fd(m);
+        char byte = 0;
+        assert_int_equal(pread(fd, &byte, 1, 0), 1);
+        assert_int_equal(byte, 'f');
+        close(fd);
+        seen->fds++;
+    }
+    assert_int_equal(msg_end(m), 0);
+    return seen->refuse;
+}
+
+static void on_closed(struct channel *c, int err) {
+    struct seen *seen = c->arg;
+    seen->closed = err;
+    channel_close(c);
+}
+
+static const struct channel_ops ops = {on_message, on_closed};
+
+static void build(struct msg_out *m, uint8_t *memory, size_t cap, uint32_t number, size_t n) {
+    static char body[32768];
+    memset(body, 'x', sizeof body);
+    msg_begin(m, memory, cap, 7);
+    msg_put_u32(m, number);
+    msg_put_slice(m, slice_make(body, n));
+}
+
+static void turn(struct event_base *base) {
+    for (int i = 0; i < 200; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+/* Far more than a socket holds goes out before anybody reads, and arrives whole and in order. */
+static void everything_arrives_in_order(void **state) {
+    bool secret = *state != NULL;
+    struct event_base *base = event_base_new();
+    struct seen seen = {.base = base}, writer = {.base = base};
+    struct channel a, b;
+    int pair[2];
+    uint8_t memory[65536];
+    assert_int_equal(msg_pair(pair), 0);
+    assert_int_equal(channel_open(&a, base, pair[0], secret, &ops, &writer), 0);
+    int file = memfd_create("f", MFD_CLOEXEC);
+    assert_int_equal(write(file, "f", 1), 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        struct msg_out m;
+        build(&m, memory, sizeof memory, i, i % 2 ? 32768 : 10);
+        if (i % 10 == 0)
+            msg_put_fd(&m, file);
+        assert_int_equal(channel_send(&a, &m), 0);
+    }
+    close(file); /* queued messages have their own */
+    assert_false(channel_idle(&a));
+    assert_int_equal(channel_open(&b, base, pair[1], secret, &ops, &seen), 0);
+    turn(base);
+    assert_int_equal(seen.next, 100);
+    assert_int_equal(seen.fds, 10);
+    assert_true(channel_idle(&a));
+    channel_close(&a);
+    turn(base);
+    assert_int_equal(seen.closed, ERR_EOF);
+    assert_false(channel_is_open(&b));
+    event_base_free(base);
+}
+
+static void a_peer_that_never_reads_is_given_up(void **state) {
+    (void)state;
+    struct event_base *base = event_base_new();
+    struct seen seen = {.base = base};
+    struct channel a;
+    int pair[2], r = 0;
+    uint8_t memory[65536];
+    assert_int_equal(msg_pair(pair), 0);
+    assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
+    uint32_t i = 0;
+    for (; r == 0 && i < 10000; i++) {
+        struct msg_out m;
+        build(&m, memory, sizeof memory, i, 32768);
+        r = channel_send(&a, &m);
+    }
+    assert_int_equal(r, ERR_LIMIT);
+    assert_true(i * 32768ull <= CHANNEL_QUEUE_MAX + (4u << 20));
+    channel_close(&a);
+    close(pair[1]);
+    event_base_free(base);
+}
+
+static void a_malformed_message_ends_the_channel(void **state) {
+    (void)state;
+    static const char *const bad[] = {"x", "\x02\x00\x07\x00", "\x01\x01\x07\x00"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct event_base *base = event_base_new();
+        struct seen seen = {.base = base};
+        struct channel a;
+        int pair[2];
+        assert_int_equal(msg_pair(pair), 0);
+        assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
+        size_t n = i == 0 ? 1 : 4;
+        assert_int_equal(send(pair[1], bad[i], n, 0), (ssize_t)n);
+        turn(base);
+        assert_int_equal(seen.closed, ERR_PEER);
+        close(pair[1]);
+        event_base_free(base);
+    }
+}
+
+static void what_the_reader_refuses_ends_the_channel_once(void **state) {
+    (void)state;
+    struct event_base *base = event_base_new();
+    struct seen seen = {.base = base, .refuse = ERR_PEER};
+    struct channel a;
+    int pair[2];
+    uint8_t memory[256];
+    assert_int_equal(msg_pair(pair), 0);
+    assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct msg_out m;
+        build(&m, memory, sizeof memory, i, 1);
+        assert_int_equal(msg_send(pair[1], &m), 0);
+    }
+    turn(base);
+    assert_int_equal(seen.next, 1); /* nothing is read behind what broke the protocol */
+    assert_int_equal(seen.closed, ERR_PEER);
+    struct msg_out m;
+    build(&m, memory, sizeof memory, 4, 1);
+    assert_int_equal(msg_send(pair[1], &m), ERR_EOF);
+    close(pair[1]);
+    event_base_free(base);
+}
+
+int main(void) {
+    static int secret = 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_arrives_in_order),
+        cmocka_unit_test_prestate(everything_arrives_in_order, &secret),
+        cmocka_unit_test(a_peer_that_never_reads_is_given_up),
+        cmocka_unit_test(a_malformed_message_ends_the_channel),
+        cmocka_unit_test(what_the_reader_refuses_ends_the_channel_once),
+    };
+    return cmocka_run_group_tests_name("process channel", tests, NULL, NULL);
+}
