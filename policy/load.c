@@ -77,8 +77,6 @@ static struct source *open_file(struct loader *ld, const char *name, const struc
     buf_clear(&ld->resolved);
     buf_clear(&ld->text);
     int r = ld->in->read(ld->in->arg, from, name, &ld->resolved, &ld->text, &msg);
-    if (!r && (ld->resolved.failed || ld->text.failed))
-        r = ERR_LIMIT;
     const char *why = r == ERR_LIMIT ? "the file is too large" : msg.text[0] ? msg.text : err_text(r);
     struct slice resolved = buf_slice(&ld->resolved);
     struct source *s = NULL;
