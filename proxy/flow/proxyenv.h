@@ -1,15 +1,17 @@
 /*
  * The proxy that exeat itself has to use to get out, from its own environment, read as curl reads it.
  *
- *     https_proxy, HTTPS_PROXY     for https origins
- *     http_proxy, HTTP_PROXY       for http origins (the upper-case one not where REQUEST_METHOD is set: there a client chose it)
- *     all_proxy, ALL_PROXY         for both, where the one above is not set
- *     no_proxy, NO_PROXY           names (each with all below it), addresses, networks ADDRESS/BITS, or "*"; commas or spaces
+ *     https_proxy, HTTPS_PROXY   for https origins
+ *     http_proxy, HTTP_PROXY     for http origins (the upper-case one not where REQUEST_METHOD is set: there a client
+ *                                has chosen it)
+ *     all_proxy, ALL_PROXY       for both, where the ones above are not set
+ *     no_proxy, NO_PROXY         names (each with all below it), addresses, networks ADDRESS/BITS, or "*"; separated by
+ *                                commas or spaces
  *
- * The lower-case name wins; an empty value means "none". A proxy is [http://][user:password@]HOST[:PORT] (port 1080 if none is named,
- * as curl has it) or https://… (port 443). Others (socks5 and the like) are an error at start, never ignored.
+ * The lower-case name wins; an empty value means "none". A proxy is [http://][user:password@]HOST[:PORT], port 1080 if
+ * none is named. Another scheme (https, socks5) is an error at start, never ignored.
  *
- * Every origin goes through the proxy by CONNECT, http ones too, so that one path carries both and no request is rewritten for it.
+ * Every origin goes through the proxy by CONNECT, http ones too: one path carries both, and no request is rewritten.
  */
 #ifndef FLOW_PROXYENV_H
 #define FLOW_PROXYENV_H
@@ -23,7 +25,6 @@
 
 struct proxy_server {
     bool set;
-    bool tls; /* https:// : TLS to the proxy itself, verified like any upstream */
     struct url_host host;
     uint16_t port;
     struct secret authorization; /* "Basic …"; empty if the URL names no user */
@@ -43,8 +44,8 @@ struct proxyenv {
     struct proxy_bypass bypass[PROXYENV_BYPASS_MAX];
 };
 
-/* `get` is getenv in the program, something else in tests. 0, or ERR_USAGE with a message that names the variable and never shows the
- * password; *env is then empty. */
+/* `get` is getenv in the program, something else in tests. 0, or ERR_USAGE with a message that names the variable and
+ * never shows user or password; *env is then empty. */
 int proxyenv_load(struct proxyenv *env, const char *(*get)(const char *name), struct errmsg *msg);
 void proxyenv_release(struct proxyenv *env);
 

@@ -61,6 +61,7 @@ void resolver_free(struct resolver *r);
 struct resolve_answer {
     int err; /* 0; ERR_NOTFOUND (no such name, or no address); ERR_TIMEOUT; ERR_LIMIT; ERR_IO (servers fail or refuse) */
     bool pinned; /* the operator named these addresses: they are good wherever they lead */
+    bool served; /* a name server has spoken: here are its addresses, or its word that there are none */
     size_t n;
     struct addr addrs[RESOLVE_ADDRS_MAX]; /* with port; IPv6 and IPv4 interleaved, in the order they are to be tried */
 };
@@ -70,9 +71,9 @@ typedef void resolve_done(void *arg, const struct resolve_answer *answer);
 struct resolve_query;
 
 /*
- * Asks for `host` (canonical; a name or an address). `done` is called once, always from the event loop, never within this call,
- * so that a caller has the handle first. Returns the handle, or NULL when memory is short. The handle is gone when `done` returns or
- * resolve_cancel was called, whichever comes first.
+ * Asks for `host` (canonical; a name or an address). `done` is called once, always from the event loop, never within
+ * this call, so that a caller has the handle first. Returns the handle, or NULL when memory is short. The handle is gone
+ * when `done` begins or resolve_cancel was called.
  */
 struct resolve_query *resolve_start(struct resolver *r, const struct url_host *host, uint16_t port, resolve_done *done,
                                     void *arg);

@@ -38,6 +38,7 @@ struct resolver;
 struct ssl_ctx_st;
 
 #define UPSTREAM_IDLE_MS 4000
+#define UPSTREAM_KEEP_MS 60000 /* where the server says that it keeps a connection as long */
 #define UPSTREAM_IDLE_PER_ORIGIN 64
 #define UPSTREAM_IDLE_PER_POOL 256
 #define UPSTREAM_OPEN_PER_POOL 4096 /* connections handed out, being made or idle */
@@ -131,10 +132,10 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
 void upstream_cancel(struct upstream_attempt *a);
 
 /*
- * Gives a connection back. `reusable`: the answer has ended where its framing said, nothing lies unread or unwritten, and neither side
- * said "close"; otherwise it is closed (TLS gets its close_notify). `keep_ms` is the server's own word (Keep-Alive: timeout) in
- * milliseconds, 0 if it gave none; the shorter of it, less a second, and the pool's limit counts.
- * The io must have no callback of the caller's set any more that could come; the link is gone.
+ * Gives a connection back. `reusable`: the answer has ended where its framing said, nothing lies unread or unwritten, and
+ * neither side said "close"; otherwise it is closed (TLS gets its close_notify). `keep_ms` is the server's own word
+ * (Keep-Alive: timeout) in milliseconds, 0 if it gave none: then a second less than that counts instead of
+ * UPSTREAM_IDLE_MS, up to UPSTREAM_KEEP_MS. The link is gone; no callback of the caller's comes any more.
  */
 void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_ms);
 

@@ -1,0 +1,112 @@
+/*
+ * What upstream.c (callers, pools) and dial.c (making a connection) share; nobody else includes this.
+ *
+ *     upstream_pool 1--* site (an origin: idle links, TLS sessions) 1--* link
+ *     upstream_attempt: one caller's wish; decided once, told from the event loop, gone
+ */
+#ifndef FLOW_UPSTREAM_PARTS_H
+#define FLOW_UPSTREAM_PARTS_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <openssl/ssl.h>
+#include <sys/queue.h>
+
+#include "proxy/flow/io.h"
+#include "proxy/flow/proxyenv.h"
+#include "proxy/flow/resolve.h"
+#include "proxy/flow/upstream.h"
+
+#define SITE_SESSIONS 4
+
+struct upstream {
+    struct upstream_config config;
+    bool dns_works;           /* an answer of a name server has come, at some time */
+    uint64_t dns_absent_until; /* behind a proxy, a host without DNS is not asked again before (monotonic ms) */
+};
+
+/* The public link is the first member. */
+struct link {
+    struct upstream_link link;
+    TAILQ_ENTRY(link) entry;    /* in site.idle or pool.out */
+    struct upstream_pool *pool; /* NULL: the pool is gone, close on release */
+    struct site *site;
+};
+
+TAILQ_HEAD(link_list, link);
+
+struct site {
+    LIST_ENTRY(site) bucket;
+    TAILQ_ENTRY(site) age; /* in pool.sites, the one used last at the end */
+    struct upstream_origin origin;
+    bool private_address;
+    struct link_list idle; /* the one used last at the front */
+    size_t nidle;
+    unsigned users; /* links handed out and attempts: it stays as long as there are any */
+    SSL_SESSION *sessions[SITE_SESSIONS];
+    size_t nsessions;
+};
+
+#define POOL_BUCKETS 64
+
+struct upstream_pool {
+    struct upstream *upstream;
+    LIST_HEAD(, site) buckets[POOL_BUCKETS];
+    TAILQ_HEAD(, site) sites;
+    size_t nsites;
+    struct link_list out; /* links handed out */
+    TAILQ_HEAD(, upstream_attempt) attempts;
+    size_t open; /* handed out, being made or idle */
+    size_t idle;
+};
+
+/* One address that is being connected to. */
+struct try {
+    struct upstream_attempt *attempt;
+    struct io *io; /* NULL: not running */
+    struct addr addr;
+};
+
+struct upstream_attempt {
+    TAILQ_ENTRY(upstream_attempt) entry;
+    struct upstream_pool *pool;
+    struct site *site;
+    struct upstream_options options;
+    struct upstream_callbacks callbacks;
+    void *arg;
+    struct event timer; /* the time limit, and the way into the event loop when it is decided */
+    bool decided;       /* `made` or `failure` says how */
+    struct link *made;
+    struct upstream_failure failure;
+    char text[512]; /* of the failure */
+
+    /* dial.c's */
+    bool dialling; /* dial_start was called */
+    const struct proxy_server *proxy; /* NULL: directly */
+    char connect_to[URL_HOST_MAX + 16]; /* host:port of CONNECT */
+    struct resolve_query *query;
+    struct addr addrs[RESOLVE_ADDRS_MAX];
+    size_t naddrs, next;
+    struct try tries[RESOLVE_ADDRS_MAX];
+    size_t running;
+    struct event stagger;
+    struct io *io; /* connected; before that NULL */
+    struct addr peer;
+    struct buf head; /* of the proxy's answer to CONNECT */
+};
+
+/* Decides an attempt; the caller hears of it from the event loop. */
+void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Takes the io. */
+void attempt_made(struct upstream_attempt *a, struct io *io);
+
+/* Starts making a connection; ends in one of the two above. */
+void dial_start(struct upstream_attempt *a);
+/* Frees what dialling holds, at any time. */
+void dial_release(struct upstream_attempt *a);
+
+/* Readies the io's TLS for the site: name, session, and where new sessions go. 0 or an error of ca_upstream_prepare. */
+int site_tls(struct site *site, struct io *io, struct upstream *u);
+
+#endif
