@@ -1,0 +1,187 @@
+#include "netns/cover.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "netns/mountinfo.h"
+
+/*
+ * A file or socket is covered by an empty file, a directory by an empty tmpfs with the same mode. Only what exists is
+ * covered: a socket that appears on the host later, in a directory not listed here, is visible inside. That is why the
+ * directories where such sockets are born are covered whole.
+ */
+struct cover {
+    const struct wire_spec *spec;
+    struct stage *stage;
+    struct mountinfo mounts;
+    char empty[PATH_MAX]; /* the empty file */
+    struct errmsg *msg;
+};
+
+/* Directories of services, agents, displays and terminal multiplexers: each takes commands from whoever may connect.
+ * Patterns of glob(3). */
+static const char *const directories[] = {
+    "/run/dbus",          "/run/docker",     "/run/containerd",   "/run/podman",    "/run/crio",
+    "/run/buildkit",      "/run/k3s",        "/run/libvirt",      "/run/lxd",       "/run/incus",
+    "/run/snapd",         "/run/nscd",       "/run/avahi-daemon", "/run/cups",      "/run/pcscd",
+    "/run/rpcbind",       "/run/screen",     "/run/uuidd",        "/run/vmware",    "/run/sssd",
+    "/var/lib/sss/pipes", "/var/lib/docker", "/tmp/.X11-unix",    "/tmp/.ICE-unix", "/tmp/ssh-*",
+    "/tmp/tmux-*",        "/tmp/screens",    "/tmp/uscreens",     "/tmp/emacs*",    "/tmp/dbus-*",
+    "/tmp/vscode-*",      "/tmp/.gnupg*",    "/tmp/gpg-*",        "/tmp/keyring-*",
+};
+
+/* Sockets, FIFOs and devices, whether or not the host's list of sockets has them (another net namespace's are not in it). */
+static const char *const files[] = {
+    "/run/docker.sock",
+    "/run/podman.sock",
+    "/run/snapd.socket",
+    "/run/snapd-snap.socket",
+    "/run/acpid.socket",
+    "/run/rpcbind.sock",
+    "/run/initctl",
+    "/dev/initctl",
+    "/var/lib/lxd/unix.socket",
+    "/var/lib/incus/unix.socket",
+    "/var/snap/lxd/common/lxd/unix.socket",
+    "/dev/vsock",
+    "/dev/vhost-vsock",
+    "/dev/vmci",
+};
+
+static int cover_one(void *arg, const char *path) {
+    struct cover *c = arg;
+    struct stat st;
+    char options[128];
+    if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode))
+        return 0;
+    if (!S_ISDIR(st.st_mode))
+        return mount_bind(c->empty, path, false, c->msg);
+    /* as root all owners are mapped; without, the directory is the caller's or nobody's to write to */
+    bool mine = c->spec->root || st.st_uid == geteuid();
+    snprintf(options, sizeof options, "mode=%o,uid=%u,gid=%u,size=64m,nr_inodes=16k",
+             (unsigned)st.st_mode & (mine ? 07777 : 01555),
+             c->spec->root ? (unsigned)st.st_uid : (unsigned)geteuid(),
+             c->spec->root ? (unsigned)st.st_gid : (unsigned)getegid());
+    return mount_tmpfs(path, options, c->msg);
+}
+
+/* Covers one path and its aliases. What is not there, or not for us to see, needs no cover: the command may see
+ * no more than we do. */
+static int cover_path(struct cover *c, const char *path) {
+    char real[PATH_MAX];
+    if (!realpath(path, real))
+        return 0;
+    int r = mountinfo_aliases(&c->mounts, real, cover_one, c);
+    if (r == 0)
+        r = cover_one(c, real);
+    if (r)
+        errmsg_prefix(c->msg, "cover");
+    return r;
+}
+
+static int cover_socket(struct cover *c, const char *path) {
+    struct stat st;
+    if (stat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+        return 0;
+    return cover_path(c, path);
+}
+
+static int cover_glob(struct cover *c, const char *pattern) {
+    glob_t found;
+    int r = 0;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found))
+        return 0;
+    for (size_t i = 0; r == 0 && i < found.gl_pathc; i++)
+        r = cover_path(c, found.gl_pathv[i]);
+    globfree(&found);
+    return r;
+}
+
+/* The user's own runtime directory, and everybody's for root: a new one each, for programs want to have it. */
+static int cover_runtime(struct cover *c) {
+    char path[64];
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    int r = 0;
+    if (xdg && xdg[0] == '/' && xdg[1])
+        r = cover_path(c, xdg);
+    snprintf(path, sizeof path, "/run/user/%u", (unsigned)getuid());
+    if (r == 0)
+        r = c->spec->root ? cover_glob(c, "/run/user/*") : cover_path(c, path);
+    return r;
+}
+
+/* Sockets below `dir`, to some depth: those of other net namespaces are in nobody's list. */
+static int cover_walk(struct cover *c, const char *dir, int depth, unsigned *budget) {
+    DIR *d = opendir(dir);
+    int r = 0;
+    if (!d)
+        return 0;
+    for (struct dirent *e; r == 0 && (e = readdir(d)) && *budget;) {
+        char path[PATH_MAX];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        --*budget;
+        if (snprintf(path, sizeof path, "%s/%s", dir, e->d_name) >= (int)sizeof path)
+            continue;
+        if (e->d_type == DT_SOCK)
+            r = cover_socket(c, path);
+        else if (e->d_type == DT_DIR && depth > 1)
+            r = cover_walk(c, path, depth - 1, budget);
+    }
+    closedir(d);
+    return r;
+}
+
+/* A second /proc shows the host's processes; namespaces bar most of it, root's sysctls they do not. */
+static int cover_procs(struct cover *c) {
+    for (size_t i = 0; i < c->mounts.n; i++) {
+        const struct mount *m = &c->mounts.list[i];
+        if (strcmp(m->type, "proc") || strcmp(m->point, "/proc") == 0 || strncmp(m->point, "/proc/", 6) == 0)
+            continue;
+        int r = cover_one(c, m->point);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+static int cover_lists(struct cover *c) {
+    int r = 0;
+    for (const char **p = c->spec->cover; r == 0 && p && *p; p++)
+        r = cover_path(c, *p);
+    if (r == 0)
+        r = cover_runtime(c);
+    for (size_t i = 0; r == 0 && i < sizeof directories / sizeof directories[0]; i++)
+        r = cover_glob(c, directories[i]);
+    for (size_t i = 0; r == 0 && i < sizeof files / sizeof files[0]; i++)
+        r = cover_path(c, files[i]);
+    for (const char **p = c->spec->sockets; r == 0 && p && *p; p++)
+        r = cover_socket(c, *p);
+    unsigned budget = 20000;
+    if (r == 0)
+        r = cover_walk(c, "/run", 5, &budget);
+    budget = 20000;
+    if (r == 0)
+        r = cover_walk(c, "/tmp", 3, &budget);
+    if (r == 0)
+        r = cover_procs(c);
+    return r;
+}
+
+int cover_all(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg) {
+    struct cover c = {.spec = spec, .stage = stage, .msg = msg};
+    int r = mountinfo_read(&c.mounts, msg);
+    if (r == 0)
+        r = stage_file(stage, NULL, SLICE_NONE, 0444, c.empty, msg);
+    if (r == 0)
+        r = cover_lists(&c);
+    mountinfo_release(&c.mounts);
+    return r;
+}

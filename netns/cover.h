@@ -1,0 +1,12 @@
+/* Private to netns/: what must not be reached is laid over. */
+#ifndef NETNS_COVER_H
+#define NETNS_COVER_H
+
+#include "netns/mounts.h"
+
+/* Covers, also under every other mount of the same file system: the files and directories of the specification,
+ * control sockets and the directories where they appear, sockets of the host, other mounts of /proc. 0 or an error: what can't
+ * be covered ends the start. */
+int cover_all(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg);
+
+#endif

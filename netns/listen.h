@@ -1,0 +1,17 @@
+/* Private to netns/: the listening sockets of a sandbox, made inside. */
+#ifndef NETNS_LISTEN_H
+#define NETNS_LISTEN_H
+
+#include "netns/sandbox.h"
+
+/* Ports are the kernel's choice, the same in both families. */
+struct listen_ports {
+    uint16_t proxy, dns;
+};
+
+/* 0 or ERR_IO. On failure nothing stays open. */
+int listen_open(bool ipv6, struct sandbox_listeners *out, struct listen_ports *ports, struct errmsg *msg);
+
+void listen_close(struct sandbox_listeners *listeners);
+
+#endif

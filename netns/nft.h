@@ -1,0 +1,10 @@
+/* Private to netns/: the one nftables table of a sandbox. */
+#ifndef NETNS_NFT_H
+#define NETNS_NFT_H
+
+#include "netns/listen.h"
+
+/* Installs the rules in the namespace of the caller. 0, ERR_UNSUPPORTED or ERR_IO with nft's own words. */
+int nft_setup(const uint8_t prefix6[8], bool ipv6, const struct listen_ports *ports, struct errmsg *msg);
+
+#endif

@@ -1,0 +1,298 @@
+#include "netns/trust.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/addr.h"
+#include "base/buf.h"
+
+/* Directories that OpenSSL, GnuTLS and others search by the hash of a subject. */
+static const char *const hashed[] = {
+    "/etc/ssl/certs",
+    "/usr/lib/ssl/certs",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted/pem/directory-hash",
+    "/var/lib/ca-certificates/openssl",
+    "/var/lib/ca-certificates/pem",
+};
+
+#define COPY_MAX (8u << 20) /* a larger file is bound instead of copied */
+
+struct trust {
+    const struct wire_spec *spec;
+    struct stage *stage;
+    struct errmsg *msg;
+    char bundle[PATH_MAX]; /* in the stage */
+    char done[sizeof hashed / sizeof hashed[0]][PATH_MAX];
+    size_t ndone;
+};
+
+static bool is_bundle(const struct trust *t, const char *path) {
+    for (const char **b = t->spec->bundle_paths; b && *b; b++)
+        if (strcmp(*b, path) == 0)
+            return true;
+    return false;
+}
+
+static int write_file(const char *path, struct slice bytes, unsigned mode, struct errmsg *msg) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0)
+        return errmsg_errno(msg, ERR_IO, "%s", path);
+    while (bytes.n) {
+        ssize_t n = write(fd, bytes.p, bytes.n);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errmsg_errno(msg, ERR_IO, "%s", path);
+            close(fd);
+            return ERR_IO;
+        }
+        bytes = slice_from(bytes, (size_t)n);
+    }
+    close(fd);
+    return 0;
+}
+
+static int read_file(const char *path, struct buf *out) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return ERR_IO;
+    int r;
+    for (;;) {
+        char *room;
+        r = buf_reserve(out, 65536, &room);
+        ssize_t n = r ? 0 : read(fd, room, 65536);
+        if (r || n == 0)
+            break;
+        if (n < 0 && errno != EINTR) {
+            r = ERR_IO;
+            break;
+        }
+        buf_commit(out, n > 0 ? (size_t)n : 0);
+    }
+    close(fd);
+    return r;
+}
+
+/* --- directories of hashed certificates ------------------------------------ */
+
+/* "a94d09e5.0" */
+static bool hash_name(const char *name) {
+    return strlen(name) >= 10 && strspn(name, "0123456789abcdef") == 8 && name[8] == '.' && name[9] >= '0' &&
+           name[9] <= '9';
+}
+
+static int copy_entry(struct trust *t, const char *from, const char *to) {
+    struct stat st;
+    char target[PATH_MAX];
+    if (lstat(from, &st) < 0)
+        return 0;
+    if (S_ISLNK(st.st_mode)) {
+        ssize_t n = readlink(from, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = 0;
+        return n > 0 && symlink(target, to) < 0 ? errmsg_errno(t->msg, ERR_IO, "%s", to) : 0;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        if (mkdir(to, 0755) < 0)
+            return errmsg_errno(t->msg, ERR_IO, "%s", to);
+        return mount_bind(from, to, true, t->msg);
+    }
+    if (!S_ISREG(st.st_mode))
+        return 0;
+    if (is_bundle(t, from))
+        return write_file(to, t->spec->bundle_pem, 0644, t->msg);
+    struct buf b;
+    buf_init(&b, COPY_MAX);
+    int r = read_file(from, &b);
+    if (r == 0)
+        r = write_file(to, buf_slice(&b), st.st_mode & 0777, t->msg);
+    else if ((r = write_file(to, SLICE_NONE, 0644, t->msg)) == 0)
+        r = mount_bind(from, to, false, t->msg);
+    buf_release(&b);
+    return r;
+}
+
+/* Our root by the next free number of its hash. */
+static int add_root(struct trust *t, const char *dir) {
+    char path[PATH_MAX];
+    for (int i = 0; i < 16; i++) {
+        snprintf(path, sizeof path, "%s/%08x.%d", dir, t->spec->ca_hash, i);
+        if (access(path, F_OK) < 0)
+            return write_file(path, t->spec->ca_pem, 0644, t->msg);
+    }
+    return errmsg_set(t->msg, ERR_LIMIT, "%s: no name is free for the root certificate", dir);
+}
+
+/* A copy of `dir` with our root in it, made in `copy`. *any: a hashed certificate was there. */
+static int copy_directory(struct trust *t, const char *dir, const char *copy, bool *any) {
+    DIR *d = opendir(dir);
+    int r = 0;
+    *any = false;
+    if (!d)
+        return 0;
+    for (struct dirent *e; r == 0 && (e = readdir(d));) {
+        char from[PATH_MAX], to[PATH_MAX];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        *any = *any || hash_name(e->d_name);
+        if (snprintf(from, sizeof from, "%s/%s", dir, e->d_name) >= (int)sizeof from ||
+            snprintf(to, sizeof to, "%s/%s", copy, e->d_name) >= (int)sizeof to)
+            continue;
+        r = copy_entry(t, from, to);
+    }
+    closedir(d);
+    return r;
+}
+
+/* Is there one at all? Copying what will not be used costs. */
+static bool has_hashes(const char *dir) {
+    DIR *d = opendir(dir);
+    bool found = false;
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = hash_name(e->d_name);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+static int trust_directory(struct trust *t, const char *path) {
+    char real[PATH_MAX], copy[PATH_MAX];
+    struct stat st;
+    bool any;
+    if (!realpath(path, real) || stat(real, &st) < 0 || !S_ISDIR(st.st_mode) || !has_hashes(real))
+        return 0;
+    for (size_t i = 0; i < t->ndone; i++)
+        if (strcmp(t->done[i], real) == 0)
+            return 0;
+    int r = stage_dir(t->stage, copy, t->msg);
+    if (r == 0)
+        r = mount_tmpfs(copy, "mode=755,size=64m", t->msg);
+    if (r == 0)
+        r = copy_directory(t, real, copy, &any);
+    if (r == 0)
+        r = add_root(t, copy);
+    /* as root update-ca-certificates may work in it; for others it is what it was, not theirs to change */
+    if (r == 0 && !t->spec->root)
+        r = mount_attributes(copy, MOUNT_ATTR_RDONLY, 0, false, t->msg);
+    if (r == 0 && mount(copy, real, NULL, MS_MOVE, NULL) < 0)
+        r = errmsg_errno(t->msg, ERR_IO, "mount on %s", real);
+    memcpy(t->done[t->ndone++], real, sizeof real);
+    return r;
+}
+
+/* --- files ----------------------------------------------------------------- */
+
+static int lay_over(struct trust *t, const char *path, const char *source) {
+    char real[PATH_MAX];
+    struct stat st;
+    if (!realpath(path, real) || stat(real, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    return mount_bind(source, real, false, t->msg);
+}
+
+static int trust_bundles(struct trust *t) {
+    for (const char **b = t->spec->bundle_paths; b && *b; b++) {
+        char real[PATH_MAX];
+        bool copied = false;
+        if (!realpath(*b, real))
+            continue;
+        /* in a directory that was copied it is there as a file, which update-ca-certificates can replace */
+        for (size_t i = 0; i < t->ndone; i++) {
+            size_t n = strlen(t->done[i]);
+            copied = copied || (is_bundle(t, real) && strncmp(real, t->done[i], n) == 0 && real[n] == '/' &&
+                                !strchr(real + n + 1, '/'));
+        }
+        int r = copied ? 0 : lay_over(t, real, t->bundle);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+static int trust_overlays(struct trust *t) {
+    for (size_t i = 0; i < t->spec->noverlays; i++) {
+        char source[PATH_MAX];
+        int r = stage_file(t->stage, NULL, t->spec->overlays[i].bytes, 0444, source, t->msg);
+        if (r == 0)
+            r = lay_over(t, t->spec->overlays[i].path, source);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* The search list is left out on purpose: with it "github.com.corp.example" would be asked for, and answered. */
+static int names_resolver(struct trust *t) {
+    char source[PATH_MAX];
+    int r = stage_file(t->stage, NULL, SLICE("# exeat\nnameserver 127.0.0.1\noptions edns0\n"), 0444, source,
+                       t->msg);
+    return r ? r : lay_over(t, "/etc/resolv.conf", source);
+}
+
+/* Only what names loopback stays: other hosts must get the address that stands for their name. */
+static void keep_local(struct slice text, const char *self, struct buf *out) {
+    bool named = false, more = true;
+    while (more) {
+        struct slice line, literal;
+        struct addr addr;
+        more = slice_cut(text, '\n', &line, &text);
+        struct slice words = slice_trim(line);
+        literal = slice_sub(words, 0, strcspn(words.n ? words.p : "", " \t\n#"));
+        if (!addr_parse(slice_sub(words, 0, literal.n), 0, &addr) || addr_kind(&addr) != ADDR_LOOPBACK)
+            continue;
+        buf_put(out, line);
+        buf_putc(out, '\n');
+        named = named || (self[0] && line.n >= strlen(self) && memmem(line.p, line.n, self, strlen(self)));
+    }
+    if (self[0] && !named)
+        buf_printf(out, "127.0.1.1\t%s\n", self);
+}
+
+static int names_hosts(struct trust *t) {
+    struct buf in, out;
+    char source[PATH_MAX], self[HOST_NAME_MAX + 1] = "";
+    buf_init(&in, COPY_MAX);
+    buf_init(&out, COPY_MAX);
+    gethostname(self, sizeof self - 1);
+    int r = 0;
+    if (read_file("/etc/hosts", &in) == 0) {
+        /* NUL-terminated: words are looked for with strcspn */
+        const char *text = buf_cstr(&in);
+        if (text)
+            keep_local(buf_slice(&in), self, &out);
+        r = text && !out.failed ? 0 : errmsg_set(t->msg, ERR_NOMEM, "/etc/hosts: out of memory");
+        if (r == 0)
+            r = stage_file(t->stage, NULL, buf_slice(&out), 0444, source, t->msg);
+        if (r == 0)
+            r = lay_over(t, "/etc/hosts", source);
+    }
+    buf_release(&in);
+    buf_release(&out);
+    return r;
+}
+
+int trust_setup(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg) {
+    struct trust t = {.spec = spec, .stage = stage, .msg = msg};
+    int r = stage_file(stage, SANDBOX_CA, spec->ca_pem, 0444, t.bundle, msg);
+    if (r == 0)
+        r = stage_file(stage, SANDBOX_BUNDLE, spec->bundle_pem, 0444, t.bundle, msg);
+    for (size_t i = 0; r == 0 && i < sizeof hashed / sizeof hashed[0]; i++)
+        r = trust_directory(&t, hashed[i]);
+    if (r == 0)
+        r = trust_bundles(&t);
+    if (r == 0)
+        r = trust_overlays(&t);
+    if (r == 0)
+        r = names_resolver(&t);
+    if (r == 0)
+        r = names_hosts(&t);
+    return r;
+}

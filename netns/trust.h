@@ -1,0 +1,11 @@
+/* Private to netns/: certificates and names as the sandbox's programs find them. */
+#ifndef NETNS_TRUST_H
+#define NETNS_TRUST_H
+
+#include "netns/mounts.h"
+
+/* Lays the bundle over the system's PEM bundles, puts our root into its directories of hashed certificates, lays the overlays of the
+ * specification (Java key stores), a resolv.conf that names 127.0.0.1 alone and an /etc/hosts with only what is local. */
+int trust_setup(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg);
+
+#endif
