@@ -1,13 +1,12 @@
 /*
- * The DNS of a sandbox: answers every question at its listeners, UDP and TCP, with synthetic addresses (netns/names.h).
+ * The DNS of a sandbox: answers every question at its listeners, UDP and TCP, with synthetic addresses (netns/dns.h says
+ * how). No question leaves the host on a sandbox's behalf: an answer takes a table look-up and nothing else.
  *
- * No question leaves the host on a sandbox's behalf: an answer takes a table look-up and nothing else. A and AAAA get the name's
- * synthetic address; other types of a host name an empty answer (HTTPS and SVCB too, so that nobody is led to QUIC or an encrypted
- * ClientHello); what can't be a host name is refused; the reverse name of a synthetic address gets its name. A malformed message gets
- * FORMERR if it has an id, else nothing.
+ * An answer comes from the address that the listener is bound to; bind UDP listeners to one address, not to the
+ * wildcard, else the sandbox's connection tracking does not know the answer again.
  *
- * TCP: at most NAMESERVER_TCP_MAX connections a listener, NAMESERVER_TCP_MS without a whole question closes one; answers are written in
- * order, and a client that does not read its answers is not read from.
+ * TCP: at most NAMESERVER_TCP_MAX connections for all listeners together; one that is without a whole question for
+ * NAMESERVER_TCP_MS is closed. Answers are written in order, and a client that does not read them is not read from.
  */
 #ifndef FLOW_NAMESERVER_H
 #define FLOW_NAMESERVER_H
@@ -23,14 +22,16 @@ struct nameserver;
 #define NAMESERVER_TCP_MS 10000
 #define NAMESERVER_REFUSED_PER_SECOND 10
 
-/* Told of names that were refused, at most NAMESERVER_REFUSED_PER_SECOND times a second, so that a sandbox can't flood the record by
- * asking. `name` is as it was asked, printable, in presentation form. */
-typedef void nameserver_refused(void *arg, struct slice name, const char *why);
+/* Told of names that were refused, at most NAMESERVER_REFUSED_PER_SECOND times a second, so that a sandbox can't flood
+ * the record by asking. `name` is as it was asked for: it may hold any byte. */
+typedef void nameserver_refused(void *arg, struct slice name);
 
-/* `names` is borrowed. NULL when memory is short. `refused` may be NULL. */
-struct nameserver *nameserver_new(struct event_base *base, struct names *names, nameserver_refused *refused, void *arg);
+/* `names` is borrowed; `ipv6`: AAAA questions get addresses. `refused` may be NULL. NULL when memory is short. */
+struct nameserver *nameserver_new(struct event_base *base, struct names *names, bool ipv6, nameserver_refused *refused,
+                                  void *arg);
 
-/* Serves a socket; ownership of the descriptor passes, in success and in failure. Non-blocking is set here. 0 or ERR_NOMEM, ERR_IO. */
+/* Serves a socket (TCP: a listening one); ownership passes, in success and in failure. It is made non-blocking here. 0,
+ * ERR_NOMEM or ERR_IO. */
 int nameserver_add_udp(struct nameserver *s, int fd);
 int nameserver_add_tcp(struct nameserver *s, int fd);
 
