@@ -36,7 +36,7 @@ struct client {
 struct nameserver {
     struct event_base *base;
     struct names *names;
-    bool ipv6;
+    bool ipv6; /* an IPv6 listener has been added */
     nameserver_refused *refused;
     void *arg;
     uint64_t refused_second; /* the second that is being counted */
@@ -57,7 +57,7 @@ static bool answer(struct nameserver *s, struct slice question, uint8_t out[DNS_
             s->refused_count = 0;
         s->refused_second = second;
         if (s->refused_count++ < NAMESERVER_REFUSED_PER_SECOND)
-            s->refused(s->arg, slice_make(result.query.name, result.query.n));
+            s->refused(s->arg, slice_make(result.query.name, result.query.n), "the name can't be a host's");
     }
     return true;
 }
@@ -244,7 +244,10 @@ static int add_listener(struct nameserver *s, int fd, event_callback_fn callback
     l->server = s;
     l->fd = fd;
     LIST_INSERT_HEAD(&s->listeners, l, link);
-    int flags = fcntl(fd, F_GETFL);
+    int flags = fcntl(fd, F_GETFL), family = 0;
+    socklen_t length = sizeof family;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && family == AF_INET6)
+        s->ipv6 = true;
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
         listener_free(l);
         return ERR_IO;
@@ -266,14 +269,12 @@ int nameserver_add_tcp(struct nameserver *s, int fd) {
     return add_listener(s, fd, on_accept);
 }
 
-struct nameserver *nameserver_new(struct event_base *base, struct names *names, bool ipv6, nameserver_refused *refused,
-                                  void *arg) {
+struct nameserver *nameserver_new(struct event_base *base, struct names *names, nameserver_refused *refused, void *arg) {
     struct nameserver *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
     s->base = base;
     s->names = names;
-    s->ipv6 = ipv6;
     s->refused = refused;
     s->arg = arg;
     LIST_INIT(&s->listeners);

@@ -24,14 +24,13 @@ struct nameserver;
 
 /* Told of names that were refused, at most NAMESERVER_REFUSED_PER_SECOND times a second, so that a sandbox can't flood
  * the record by asking. `name` is as it was asked for: it may hold any byte. */
-typedef void nameserver_refused(void *arg, struct slice name);
+typedef void nameserver_refused(void *arg, struct slice name, const char *why);
 
-/* `names` is borrowed; `ipv6`: AAAA questions get addresses. `refused` may be NULL. NULL when memory is short. */
-struct nameserver *nameserver_new(struct event_base *base, struct names *names, bool ipv6, nameserver_refused *refused,
-                                  void *arg);
+/* `names` is borrowed. `refused` may be NULL. NULL when memory is short. */
+struct nameserver *nameserver_new(struct event_base *base, struct names *names, nameserver_refused *refused, void *arg);
 
-/* Serves a socket (TCP: a listening one); ownership passes, in success and in failure. It is made non-blocking here. 0,
- * ERR_NOMEM or ERR_IO. */
+/* Serves a socket (TCP: a listening one); ownership passes, in success and in failure. It is made non-blocking here. With
+ * an IPv6 socket among them the sandbox has IPv6, and AAAA questions get addresses. 0, ERR_NOMEM or ERR_IO. */
 int nameserver_add_udp(struct nameserver *s, int fd);
 int nameserver_add_tcp(struct nameserver *s, int fd);
 
