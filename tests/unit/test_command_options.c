@@ -21,8 +21,8 @@ static int take_value(void *target, char *value, struct errmsg *msg) {
     struct seen *seen = target;
     if (strcmp(value, "bad") == 0)
         return errmsg_set(msg, ERR_USAGE, "'bad' is not good");
-    strcat(seen->values, value);
-    strcat(seen->values, ";");
+    size_t n = strlen(seen->values);
+    snprintf(seen->values + n, sizeof seen->values - n, "%s;", value);
     return 0;
 }
 
@@ -46,8 +46,11 @@ static int parse(const char *line, struct seen *seen, int *first, struct errmsg 
     char *argv[MAX_ARGS + 1];
     int argc = 0;
     snprintf(memory, sizeof memory, "run %s", line);
-    for (char *p = strtok(memory, " "); p && argc < MAX_ARGS; p = strtok(NULL, " "))
-        argv[argc++] = p;
+    for (char *p = memory; p && argc < MAX_ARGS;) {
+        char *word = strsep(&p, " ");
+        if (*word)
+            argv[argc++] = word;
+    }
     argv[argc] = NULL;
     *seen = (struct seen){.flag = false};
     return options_parse(rows, ROWS, argc, argv, seen, first, msg);

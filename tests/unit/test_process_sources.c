@@ -30,7 +30,7 @@ static void put(const char *name, const char *text) {
 
 static int setup(void **state) {
     (void)state;
-    strcpy(folder, "/tmp/exeat-sources.XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/exeat-sources.XXXXXX");
     if (!mkdtemp(folder) || chdir(folder) < 0)
         return -1;
     if (mkdir("a", 0700) < 0 || mkdir("shared", 0700) < 0)
@@ -218,7 +218,7 @@ static void names_of_sandboxes(void **state) {
         s.argv = argv;
         config_make_name(&s);
         char made[CONFIG_NAME_MAX + 1];
-        strcpy(made, s.name);
+        snprintf(made, sizeof made, "%s", s.name);
         assert_int_equal(config_set_name(&s, made, &msg), 0);
         config_make_name(&s);
         assert_string_not_equal(made, s.name);
