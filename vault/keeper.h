@@ -36,7 +36,7 @@ void keeper_free(struct keeper *k);
  * 0: *out is the answer, to be sent to that peer, or has n == 0 if there is none. After sending, call
  * keeper_wipe: the answer may hold a secret; one that has to wait for a full socket is kept in a `struct
  * secret`.
- * ERR_PEER: close that peer. `msg` says what was wrong, fit for a log.
+ * ERR_PEER (or ERR_NOMEM, ERR_LIMIT): close that peer. `msg` says what was wrong, fit for a log.
  */
 int keeper_handle(struct keeper *k, enum keeper_peer peer, struct msg_in *in, struct msg_out *out,
                   void *memory, size_t cap, struct errmsg *msg);

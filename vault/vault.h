@@ -33,7 +33,8 @@
 
 struct vault;
 
-/* --- reading ----------------------------------------------------------------------------------------------- */
+/* --- reading -----------------------------------------------------------------------------------------------
+ * */
 
 /*
  * Appends the text of the file at `path`. Refused (ERR_DENIED): a file that somebody other than its owner can
@@ -43,21 +44,23 @@ struct vault;
 int vault_read(const char *path, struct buf *text, struct errmsg *msg);
 
 /*
- * Parses `text`; `path` is the file's name as the user gave it: it stands in diagnostics, and relative paths
- * in the file are relative to its folder. Returns 0 and a vault that the caller frees; or ERR_PARSE, *out
- * NULL, and in `diags` one text with every error, in the format of policy_diags_format (file:line:col, the
- * line, a caret, what was expected); or ERR_NOMEM. An empty text is an empty vault.
+ * Parses `text`. `name` is the file's name as the user gave it, for diagnostics; relative paths in the file
+ * are relative to `folder` (make it absolute; NULL: the folder part of `name`). Returns 0 and a vault that
+ * the caller frees; or ERR_PARSE, *out NULL, and in `diags` one text with every error, in the format of
+ * policy_diags_format (file:line:col, the line, a caret, what was expected); or ERR_NOMEM. An empty text is
+ * an empty vault.
  */
-int vault_parse(const char *path, struct slice text, struct vault **out, struct buf *diags);
+int vault_parse(const char *name, const char *folder, struct slice text, struct vault **out,
+                struct buf *diags);
 void vault_free(struct vault *v);
 
 /*
- * Reads every secret. `env` is looked up in this process's environment; `exec` runs without a shell, in the
- * vault file's folder, with no input and its error output thrown away (it might hold the secret), and has
- * `exec_ms` (VAULT_EXEC_MS) before it is killed. Of a file's or helper's output one final line break is taken
- * off. A secret that is empty, too long, or holds a line break, a NUL or another control character is an
- * error, as is one that a chosen form can't carry. Returns 0, or ERR_DENIED with every error in `diags`. The
- * vault holds no secret then.
+ * Reads every secret. `env` is looked up in this process's environment; helpers run without a shell, in the
+ * vault file's folder, with their error output thrown away (it might hold the secret), and have `exec_ms`
+ * (VAULT_EXEC_MS) before they are killed. Of a file's or helper's output one final line break is taken off. A
+ * secret that is empty, too long, or holds a line break or another control character is an error, as is one
+ * that a chosen form can't carry. Returns 0; or ERR_DENIED with every error in `diags`, and the vault holds
+ * no secret.
  */
 int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags);
 
@@ -65,7 +68,8 @@ int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags);
  * them. */
 void vault_wipe_env(const struct vault *v);
 
-/* --- what is in it: no secrets ----------------------------------------------------------------------------- */
+/* --- what is in it: no secrets -----------------------------------------------------------------------------
+ * */
 
 size_t vault_count(const struct vault *v);
 const char *vault_name(const struct vault *v, size_t i);
@@ -73,7 +77,7 @@ bool vault_has(const struct vault *v, struct slice name);
 
 enum vault_source_kind {
     VAULT_FROM_ENV,            /* `name` is the variable: to be taken out of the sandbox's environment */
-    VAULT_FROM_FILE,           /* `name` is the file's path, absolute if the vault's was: to be covered */
+    VAULT_FROM_FILE,           /* `name` is the file's path (below `folder`): to be covered in the sandbox */
     VAULT_FROM_EXEC,           /* `name` is the program */
     VAULT_FROM_GIT_CREDENTIAL, /* … a helper that speaks git's credential protocol */
 };
@@ -86,7 +90,8 @@ struct vault_source {
 /* The source of credential `i`. */
 struct vault_source vault_source(const struct vault *v, size_t i);
 
-/* --- binding and rendering --------------------------------------------------------------------------------- */
+/* --- binding and rendering ---------------------------------------------------------------------------------
+ * */
 
 struct vault_origin {
     enum url_scheme scheme;

@@ -3,7 +3,7 @@
  * answer carries it. Fields in order; `str` is a length and bytes (base/msg.h).
  *
  *   to the keeper, from the supervisor:
- *     VAULT_GRANT     u64 sandbox, u32 n, n × str credential    what it may be lent, in place of the earlier grant
+ *     VAULT_GRANT     u64 sandbox, u32 n, n × str credential    what it may be lent from now on
  *     VAULT_REVOKE    u64 sandbox                                the sandbox has ended
  *   to the keeper, from a worker:
  *     VAULT_MINT      u32 number, str name, str spki
@@ -32,7 +32,7 @@ enum vault_message {
     VAULT_BINDINGS = 0x0222,
 };
 
-#define VAULT_GRANT_MAX   1024 /* credentials of one sandbox */
+#define VAULT_GRANT_MAX   512 /* credentials of one sandbox */
 #define VAULT_SANDBOX_MAX 65536
 
 #endif

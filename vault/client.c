@@ -1,0 +1,170 @@
+#include "vault/client.h"
+
+#include <stdlib.h>
+
+#define BUCKETS 256 /* a power of two */
+
+struct vault_client {
+    int (*send)(void *arg, const struct msg_out *m);
+    void *arg;
+    uint32_t last; /* number given out last */
+    struct vault_request *pending[BUCKETS];
+    char memory[MSG_MAX]; /* of the question that is being sent; no secret is ever in one */
+};
+
+int vault_client_new(int (*send)(void *arg, const struct msg_out *m), void *arg, struct vault_client **out) {
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return ERR_NOMEM;
+    (*out)->send = send;
+    (*out)->arg = arg;
+    return 0;
+}
+
+void vault_cancel(struct vault_request *r) {
+    if (r->link) {
+        *r->link = r->next;
+        if (r->next)
+            r->next->link = r->link;
+    }
+    r->next = NULL;
+    r->link = NULL;
+    r->number = 0;
+}
+
+void vault_client_free(struct vault_client *c) {
+    if (!c)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        while (c->pending[i])
+            vault_cancel(c->pending[i]);
+    free(c);
+}
+
+static struct vault_request *find(struct vault_client *c, uint32_t number) {
+    struct vault_request *r = c->pending[number % BUCKETS];
+    while (r && r->number != number)
+        r = r->next;
+    return r;
+}
+
+/* Gives a number that nobody waits on, and begins the message. */
+static void begin(struct vault_client *c, struct vault_request *r, struct msg_out *m, uint16_t type) {
+    do
+        c->last++;
+    while (c->last == 0 || find(c, c->last));
+    r->number = c->last;
+    msg_begin(m, c->memory, sizeof c->memory, type);
+    msg_put_u32(m, r->number);
+}
+
+static int finish(struct vault_client *c, struct vault_request *r, const struct msg_out *m, uint16_t answer) {
+    int err = m->err ? m->err : c->send(c->arg, m);
+    if (err) {
+        r->number = 0;
+        return err;
+    }
+    struct vault_request **head = &c->pending[r->number % BUCKETS];
+    r->type = answer;
+    r->next = *head;
+    r->link = head;
+    if (r->next)
+        r->next->link = &r->next;
+    *head = r;
+    return 0;
+}
+
+int vault_ask_mint(struct vault_client *c, struct vault_request *r, struct slice name, struct slice spki) {
+    struct msg_out m;
+    begin(c, r, &m, VAULT_MINT);
+    msg_put_slice(&m, name);
+    msg_put_slice(&m, spki);
+    return finish(c, r, &m, VAULT_MINTED);
+}
+
+int vault_ask_render(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
+                     struct slice credential, const struct vault_origin *origin, struct slice path) {
+    struct msg_out m;
+    begin(c, r, &m, VAULT_RENDER);
+    msg_put_u64(&m, sandbox);
+    msg_put_slice(&m, credential);
+    msg_put_u8(&m, origin->scheme == URL_HTTPS);
+    msg_put_slice(&m, origin->host);
+    msg_put_u16(&m, origin->port);
+    msg_put_slice(&m, path);
+    return finish(c, r, &m, VAULT_RENDERED);
+}
+
+int vault_ask_bindings(struct vault_client *c) {
+    struct msg_out m;
+    msg_begin(&m, c->memory, sizeof c->memory, VAULT_ASK_BINDINGS);
+    return m.err ? m.err : c->send(c->arg, &m);
+}
+
+/* The answer's fields behind its number. 0, ERR_PEER, or ERR_NOMEM. */
+static int read_answer(struct msg_in *m, struct vault_answer *a) {
+    uint8_t ok = msg_get_u8(m);
+    int r = 0;
+    if (ok > 1)
+        return ERR_PEER;
+    if (!ok) {
+        a->err = -(int)msg_get_u8(m);
+        a->why = msg_get_slice(m);
+        return msg_end(m) || a->err == 0 ? ERR_PEER : 0;
+    }
+    if (m->type == VAULT_MINTED) {
+        a->der = msg_get_slice(m);
+    } else {
+        a->header = msg_get_slice(m);
+        struct slice value = msg_get_slice(m);
+        if (!m->err && a->header.n && value.n)
+            r = secret_set(&a->value, value);
+        else
+            r = ERR_PEER;
+    }
+    return msg_end(m) ? ERR_PEER : r;
+}
+
+int vault_client_feed(struct vault_client *c, struct msg_in *m) {
+    struct vault_answer a = {0};
+    int r = ERR_PEER;
+    if (m->type != VAULT_MINTED && m->type != VAULT_RENDERED)
+        return r;
+    uint32_t number = msg_get_u32(m);
+    struct vault_request *q = m->err ? NULL : find(c, number);
+    if (!m->err)
+        r = read_answer(m, &a);
+    if (r == ERR_NOMEM) { /* that is no fault of the keeper's: this one request fails */
+        a = (struct vault_answer){.err = r, .why = SLICE("out of memory")};
+        r = 0;
+    }
+    if (r == 0 && q && q->type != m->type)
+        r = ERR_PEER;
+    if (r == 0 && q) {
+        vault_cancel(q);
+        q->done(q, &a);
+    }
+    secret_release(&a.value);
+    if (m->type == VAULT_RENDERED)
+        secret_wipe((void *)(uintptr_t)m->p, m->n);
+    return r;
+}
+
+/* --- the supervisor's messages ---------------------------------------------------------------------------
+ * */
+
+void vault_put_grant(struct msg_out *m, void *memory, size_t cap, uint64_t sandbox,
+                     const char *const *credentials, size_t n) {
+    msg_begin(m, memory, cap, VAULT_GRANT);
+    msg_put_u64(m, sandbox);
+    msg_put_u32(m, (uint32_t)n);
+    for (size_t i = 0; i < n; i++)
+        msg_put_str(m, credentials[i]);
+    if (n > VAULT_GRANT_MAX)
+        m->err = ERR_LIMIT;
+}
+
+void vault_put_revoke(struct msg_out *m, void *memory, size_t cap, uint64_t sandbox) {
+    msg_begin(m, memory, cap, VAULT_REVOKE);
+    msg_put_u64(m, sandbox);
+}
