@@ -352,8 +352,8 @@ int io_write(struct io *io, struct slice bytes, bool more) {
         return ERR_EOF;
     if (more || io_blocked(io))
         return io_enqueue(io, bytes);
-    if (buf_len(&io->queue) > 0) {
-        if (buf_len(&io->queue) + bytes.n <= IO_RECORD) {
+    if (buf_len(&io->queue) > 0 || bytes.n == 0) {
+        if (bytes.n && buf_len(&io->queue) + bytes.n <= IO_RECORD) {
             int r = io_enqueue(io, bytes);
             return r ? r : io_flush(io);
         }

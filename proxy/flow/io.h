@@ -33,7 +33,7 @@
 
 #define IO_HIGH      (64u << 10)  /* queued bytes from which the other side stops reading */
 #define IO_LOW       (16u << 10)  /* … and at which it goes on */
-#define IO_QUEUE_MAX (512u << 10) /* more than that queued is ERR_LIMIT */
+#define IO_QUEUE_MAX (16u << 20)  /* more than that queued is ERR_LIMIT */
 #define IO_SCRATCH   (32u << 10)  /* bytes of io_scratch() */
 #define IO_RECORD    16384        /* bytes of one TLS record at most: what one write carries */
 

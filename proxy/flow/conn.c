@@ -1,0 +1,241 @@
+#include "proxy/flow/conn.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "netns/sandbox.h"
+#include "proxy/codec/sniff.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+/* Room for a head, and for what may follow it before the exchange takes it. */
+#define CONN_IN_MAX  (HTTP1_HEAD_MAX + IO_SCRATCH)
+#define CONN_IN_STEP 4096
+
+static const char *const conn_state_names[] = {"sniff", "hello", "shake", "http", "over"};
+_Static_assert(sizeof conn_state_names / sizeof *conn_state_names == CONN_STATES, "a name for each state");
+
+static const struct io_events conn_sniff_events;
+
+void conn_enter(struct conn *conn, enum conn_state state) {
+    static const uint8_t legal[CONN_STATES] = {
+        [CONN_SNIFF] = 1 << CONN_HELLO | 1 << CONN_HTTP | 1 << CONN_OVER,
+        [CONN_HELLO] = 1 << CONN_SHAKE | 1 << CONN_OVER,
+        [CONN_SHAKE] = 1 << CONN_HTTP | 1 << CONN_OVER,
+        [CONN_HTTP] = 1 << CONN_SNIFF | 1 << CONN_OVER,
+    };
+    assert(legal[conn->state] & 1 << state);
+    log_debug("conn %p: %s -> %s", (void *)conn, conn_state_names[conn->state], conn_state_names[state]);
+    conn->state = state;
+}
+
+/* Where did the client want to go? */
+static void conn_find_destination(struct conn *conn, int fd) {
+    if (netns_original_dst(fd, &conn->dst, &conn->direct)) {
+        conn->direct = true;
+        conn->dst.len = 0;
+        return;
+    }
+    conn->port = addr_port(&conn->dst);
+    char text[ADDR_TEXT_MAX];
+    addr_text(&conn->dst, false, text);
+    bool v6 = strchr(text, ':') != NULL;
+    snprintf(conn->dial_text, sizeof conn->dial_text, "%s%.*s%s", v6 ? "[" : "", ADDR_TEXT_MAX - 3, text,
+             v6 ? "]" : "");
+    if (conn->direct || !conn->box->names)
+        return;
+    /* an address of the synthetic range that no answer gave is a name of nothing: no Host agrees with it */
+    if (!names_lookup(conn->box->names, &conn->dst, &conn->dialed) &&
+        names_in_range(conn->box->names, &conn->dst))
+        conn->dialed = slice_str(conn->dial_text);
+}
+
+struct conn *conn_new(struct box *box, int fd) {
+    struct conn *conn = calloc(1, sizeof *conn);
+    if (!conn) {
+        close(fd);
+        return NULL;
+    }
+    conn->box = box;
+    buf_init(&conn->in, CONN_IN_MAX);
+    conn_find_destination(conn, fd);
+    conn->io = io_open(box->engine->config.base, fd, false, &conn_sniff_events, conn);
+    if (!conn->io) {
+        free(conn);
+        return NULL;
+    }
+    conn->next = box->conns;
+    conn->link = &box->conns;
+    if (conn->next)
+        conn->next->link = &conn->next;
+    box->conns = conn;
+    box->nconns++;
+    box->engine->stats.connections++;
+    io_deadline(conn->io, box->engine->config.limits.idle_ms);
+    return conn;
+}
+
+/* All but the io. */
+static struct io *conn_detach(struct conn *conn) {
+    struct engine *engine = conn->box->engine;
+    struct io *io = conn->io;
+    conn_enter(conn, CONN_OVER);
+    conn->io = NULL;
+    leaf_cancel(&conn->leaf);
+    if (conn->x) {
+        struct xchg *x = conn->x;
+        conn->x = NULL;
+        xchg_client_gone(x, "client-gone", "the client went away");
+    }
+    http1_body_release(&conn->body);
+    buf_release(&conn->in);
+    *conn->link = conn->next;
+    if (conn->next)
+        conn->next->link = conn->link;
+    conn->box->nconns--;
+    engine->stats.connections--;
+    conn->next = engine->dead_conns;
+    engine->dead_conns = conn;
+    engine_conn_gone(engine);
+    return io;
+}
+
+void conn_close(struct conn *conn) {
+    if (conn->state != CONN_OVER)
+        io_free(conn_detach(conn));
+}
+
+void conn_linger(struct conn *conn, unsigned drain) {
+    if (conn->state == CONN_OVER)
+        return;
+    unsigned ms = conn->box->engine->config.limits.linger_ms;
+    io_linger(conn_detach(conn), drain, ms);
+}
+
+void conn_cut(struct conn *conn, bool reset) {
+    if (conn->state != CONN_OVER)
+        io_cut(conn_detach(conn), reset);
+}
+
+struct target_identity conn_identity(const struct conn *conn) {
+    struct target_identity id = {.tls = conn->tls, .sni = url_host_slice(&conn->sni), .port = conn->port};
+    if (conn->tunnelled)
+        id.dialed = url_host_slice(&conn->inner);
+    else if (conn->direct)
+        id.proxied = true;
+    else
+        id.dialed = conn->dialed;
+    return id;
+}
+
+/* ---- refusing a connection ---- */
+
+void conn_refuse(struct conn *conn, const char *code, const char *why) {
+    struct engine *engine = conn->box->engine;
+    struct buf *url = &engine->text;
+    struct slice host = conn->sni.n         ? url_host_slice(&conn->sni)
+                        : conn->tunnelled   ? url_host_slice(&conn->inner)
+                        : conn->dialed.n    ? conn->dialed
+                                            : slice_str(conn->dial_text);
+    char authority[URL_HOST_MAX + 16];
+    snprintf(authority, sizeof authority, "%.*s:%u", SLICE_ARG(host), conn->port);
+    buf_clear(url);
+    bool clear = conn->state == CONN_SNIFF || (conn->state == CONN_HTTP && !conn->tls);
+    record_put_url(url, clear && conn->port != 443 ? URL_HTTP : URL_HTTPS, slice_str(authority), SLICE_NONE,
+                   SLICE_NONE, 0);
+    struct decision decision;
+    decision_begin(&decision);
+    struct record r = {.denied = true,
+                       .code = slice_str(code),
+                       .reason = slice_str(why),
+                       .url = buf_slice(url)};
+    decision_verdict(conn->box, &decision, &r, SLICE_NONE);
+    conn_close(conn);
+}
+
+/* ---- the first bytes ---- */
+
+static void conn_sniffed(struct conn *conn) {
+    switch (sniff_first(buf_slice(&conn->in))) {
+    case SNIFF_MORE: return;
+    case SNIFF_TLS: {
+        size_t n = conn_hello_length(buf_slice(&conn->in));
+        if (n == 0)
+            return;
+        if (n > CONN_HELLO_MAX)
+            conn_refuse(conn, "hello-too-long", "the ClientHello is longer than 32 KiB");
+        else
+            conn_tls_begin(conn);
+        return;
+    }
+    case SNIFF_HTTP: conn_http1_begin(conn); return;
+    case SNIFF_HTTP2:
+        conn_refuse(conn, "http2-clear", "HTTP/2 in clear text is not served");
+        return;
+    case SNIFF_SSH: conn_refuse(conn, "ssh", "neither TLS nor HTTP: SSH"); return;
+    case SNIFF_OTHER: conn_refuse(conn, "not-tls-nor-http", "neither TLS nor HTTP"); return;
+    }
+}
+
+static void conn_on_first(struct io *io) {
+    struct conn *conn = io->arg;
+    engine_reap(conn->box->engine);
+    char *room;
+    size_t got;
+    if (buf_reserve(&conn->in, CONN_IN_STEP, &room)) {
+        conn_close(conn);
+        return;
+    }
+    int r = io_read(io, room, CONN_IN_STEP, &got);
+    if (r == ERR_EOF) {
+        if (buf_len(&conn->in) > 0)
+            conn_refuse(conn, "not-tls-nor-http", "neither TLS nor HTTP: ended after a few bytes");
+        else
+            conn_close(conn);
+        return;
+    }
+    if (r)
+        return;
+    if (buf_len(&conn->in) == 0)
+        io_deadline(io, conn->box->engine->config.limits.handshake_ms);
+    buf_commit(&conn->in, got);
+    conn_sniffed(conn);
+}
+
+static void conn_on_silence(struct io *io) {
+    struct conn *conn = io->arg;
+    engine_reap(conn->box->engine);
+    if (buf_len(&conn->in) > 0)
+        conn_refuse(conn, "handshake-timeout", "the first bytes took too long");
+    else
+        conn_close(conn);
+}
+
+static void conn_on_failed(struct io *io, int err) {
+    struct conn *conn = io->arg;
+    (void)err;
+    engine_reap(conn->box->engine);
+    conn_close(conn);
+}
+
+static const struct io_events conn_sniff_events = {
+    .readable = conn_on_first,
+    .failed = conn_on_failed,
+    .timeout = conn_on_silence,
+};
+
+/* Inside of a CONNECT everything begins again. */
+void conn_http1_tunnel(struct conn *conn, const struct url_host *host, uint16_t port) {
+    conn_enter(conn, CONN_SNIFF);
+    conn->tunnelled = true;
+    conn->inner = *host;
+    conn->port = port;
+    conn->direct = false;
+    io_own(conn->io, &conn_sniff_events, conn);
+    io_deadline(conn->io, conn->box->engine->config.limits.handshake_ms);
+    io_resume(conn->io);
+    if (buf_len(&conn->in) > 0)
+        conn_sniffed(conn);
+}

@@ -1,0 +1,124 @@
+/*
+ * The client's transport: one accepted connection, from its first byte to its last. It knows where the client wanted
+ * to go (the address dialled, the name behind it, the SNI, a CONNECT), and carries exchanges: one at a time over
+ * HTTP/1, many over HTTP/2 when that comes. What an exchange says and whether it may is not its matter (xchg.h).
+ *
+ *     CONN_SNIFF --TLS--> CONN_HELLO --leaf there--> CONN_SHAKE --> CONN_HTTP
+ *         |  ^                                                        |  |
+ *         |  +----------------- CONNECT was answered by 200 ----------+  |
+ *         +--HTTP--> CONN_HTTP                                           |
+ *     any --> CONN_OVER  (the io is given back; the struct waits for engine_reap)
+ *
+ * conn_enter() is the one writer of the state. Legal calls in each:
+ *     CONN_SNIFF   only what tells the protocol is read, into `in`
+ *     CONN_HELLO   the client-hello callback waits for the leaf; nothing is read but by OpenSSL
+ *     CONN_SHAKE   as before
+ *     CONN_HTTP    conn_http1.c has the word; `x` may be set
+ *     CONN_OVER    nothing; io and x are NULL
+ */
+#ifndef PROXY_FLOW_CONN_H
+#define PROXY_FLOW_CONN_H
+
+#include "base/addr.h"
+#include "base/url.h"
+#include "ca/leaf.h"
+#include "proxy/codec/http1.h"
+#include "proxy/codec/http1_body.h"
+#include "proxy/codec/target.h"
+#include "proxy/flow/io.h"
+
+struct box;
+struct xchg;
+
+enum conn_state { CONN_SNIFF, CONN_HELLO, CONN_SHAKE, CONN_HTTP, CONN_OVER, CONN_STATES };
+
+/* What one hop of HTTP/1 is doing; conn_http1.c's. */
+enum h1_phase {
+    H1_HEAD, /* between two requests, or a head is on its way */
+    H1_BODY, /* the exchange may be given its request's body (body_wanted says whether now) */
+    H1_WAIT, /* the request is complete; the answer is not */
+    H1_DRAIN, /* the answer is complete; the rest of the request's body is thrown away */
+};
+
+struct conn {
+    struct box *box;
+    struct conn *next, **link;
+    struct io *io; /* owned; NULL when over */
+    enum conn_state state;
+
+    /* identity */
+    struct addr dst;      /* as the client dialled it */
+    struct slice dialed;  /* the name that dst was given for, or dst's text (dial_text), or empty: it means nothing */
+    char dial_text[ADDR_TEXT_MAX];
+    uint16_t port;        /* of dst, or of the CONNECT */
+    bool direct;          /* the listener itself was dialled: an explicit proxy's client */
+    bool tunnelled;       /* inside of a CONNECT; `inner` is its host */
+    bool tls;
+    struct url_host inner;
+    struct url_host sni; /* n == 0: none */
+
+    /* TLS accept */
+    struct leaf_waiter leaf;
+    SSL_CTX *leaf_ctx;       /* the answer; borrowed */
+    int leaf_err;
+    bool leaf_known;
+    const char *hello_code;  /* why the hello was refused: a word, and a sentence; NULL: it was not */
+    const char *hello_why;
+
+    /* HTTP/1 */
+    enum h1_phase phase;
+    struct buf in; /* bytes read and not yet spent; empty and without memory when idle */
+    struct http1_scan scan;
+    struct http1_body body;
+    struct xchg *x;
+    bool body_wanted;
+    bool running;       /* conn_http1 is at work further up the stack */
+    bool close_after;   /* the answer said "close", or its framing does */
+    bool half_closed;   /* the client has ended its side properly */
+    bool chunked_out;   /* of the answer under way */
+    bool first_done;    /* a request has been served: what is idle now is a kept connection */
+    uint64_t drain_left;
+    unsigned linger_drain; /* bytes that may come while the last answer is read; 0: the usual */
+};
+
+/* Takes an accepted descriptor. NULL: out of memory; the descriptor is closed. */
+struct conn *conn_new(struct box *box, int fd);
+
+/* Ends it: the exchange is told (xchg_client_gone), the io freed. */
+void conn_close(struct conn *conn);
+/* The same, but the client still gets what is queued, and time to read it (io_linger), while it may send `drain`
+ * bytes more. */
+void conn_linger(struct conn *conn, unsigned drain);
+/* The same for an answer that was cut off (io_cut). */
+void conn_cut(struct conn *conn, bool reset);
+
+/* A connection without a request of its own is refused: recorded, then closed. `code` is a stable word, `why` a
+ * sentence. */
+void conn_refuse(struct conn *conn, const char *code, const char *why);
+
+/* What target_resolve wants to know. */
+struct target_identity conn_identity(const struct conn *conn);
+
+void conn_enter(struct conn *conn, enum conn_state state);
+
+/* ---- conn_tls.c ---- */
+
+/* `hello` are the first bytes: TLS begins. */
+void conn_tls_begin(struct conn *conn);
+/* What each leaf's context gets: ALPN, the callback on hellos, limits. For leaf_config.setup. */
+int conn_tls_setup(void *arg, SSL_CTX *ctx);
+/* A context for the first bytes of every handshake; the leaf's takes its place. NULL: ERR_CRYPTO. */
+SSL_CTX *conn_tls_context(void);
+
+/* The length of the ClientHello that `data`, the first bytes, begins; 0: not known yet. Follows records of any size. */
+size_t conn_hello_length(struct slice data);
+#define CONN_HELLO_MAX 32768
+
+/* ---- conn_http1.c ---- */
+
+void conn_http1_begin(struct conn *conn);
+extern const struct io_events conn_http1_events;
+/* The exchange answered a CONNECT by 200: everything starts again inside of it, for `host`. */
+void conn_http1_tunnel(struct conn *conn, const struct url_host *host, uint16_t port);
+
+#endif

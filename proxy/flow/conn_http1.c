@@ -1,0 +1,464 @@
+/*
+ * HTTP/1 towards the client: heads are read one at a time, the next only when the answer before has ended. What is
+ * pipelined waits in `in`, bounded; then in the kernel's buffers, since nothing more is read.
+ *
+ * h1_run() is the one loop that spends bytes of `in`. It is entered from the io's events and from the end of an
+ * exchange, and never within itself (`running`), so a thousand requests in one segment need no stack.
+ */
+#include <assert.h>
+
+#include "base/log.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+#define H1_STEP  4096         /* read at a time while a head is awaited */
+#define H1_AHEAD 16384        /* pipelined bytes that are kept */
+#define H1_SETTLE (64u << 10) /* so much of a request's body is read and thrown away to keep a connection */
+#define H1_DRAIN_BODY (8u << 20) /* … and so much to let the client read an answer before the connection ends */
+
+static const struct xchg_client h1_client;
+static void h1_run(struct conn *conn);
+
+/* ---- the state of reading ---- */
+
+static bool h1_wants_bytes(const struct conn *conn) {
+    if (conn->half_closed)
+        return false;
+    switch (conn->phase) {
+    case H1_HEAD: return true;
+    case H1_BODY: return conn->body_wanted;
+    case H1_WAIT: return buf_len(&conn->in) < H1_AHEAD;
+    case H1_DRAIN: return true;
+    }
+    return false;
+}
+
+static void h1_set_reading(struct conn *conn) {
+    if (conn->state != CONN_HTTP)
+        return;
+    if (h1_wants_bytes(conn))
+        io_resume(conn->io);
+    else
+        io_pause(conn->io);
+}
+
+static const struct engine_limits *h1_limits(const struct conn *conn) {
+    return &conn->box->engine->config.limits;
+}
+
+/* ---- heads ---- */
+
+/* Moves the head's bytes to the exchange: the whole buffer when nothing lies behind it. */
+static int h1_move_head(struct conn *conn, struct xchg *x, struct slice head) {
+    size_t before = (size_t)(head.p - (conn->in.data + conn->in.start));
+    buf_consume(&conn->in, before);
+    if (buf_len(&conn->in) == head.n) {
+        size_t limit = conn->in.limit;
+        buf_release(&x->head);
+        x->head = conn->in;
+        buf_init(&conn->in, limit);
+        return 0;
+    }
+    buf_clear(&x->head);
+    int r = buf_put(&x->head, head);
+    buf_consume(&conn->in, head.n);
+    return r;
+}
+
+static void h1_start(struct conn *conn, struct slice head, enum http_refusal refusal) {
+    struct xchg *x = xchg_new(conn, &h1_client);
+    if (!x || (refusal == HTTP_REFUSED_NOT && h1_move_head(conn, x, head))) {
+        conn_close(conn);
+        return;
+    }
+    conn->x = x;
+    conn->body_wanted = false;
+    int r = ERR_PARSE;
+    if (refusal == HTTP_REFUSED_NOT) {
+        r = http1_request_parse(&x->req, buf_slice(&x->head));
+    } else {
+        x->req.refusal = refusal;
+        x->req.method = SLICE_NONE;
+        x->req.minor = 1;
+    }
+    conn->close_after = r != 0 || !x->req.keep_alive;
+    conn->phase = H1_WAIT;
+    if (r == 0) {
+        http1_body_init(&conn->body, x->req.framing, x->req.length);
+        if (x->req.framing == HTTP_BODY_CHUNKED || (x->req.framing == HTTP_BODY_LENGTH && x->req.length > 0))
+            conn->phase = H1_BODY;
+    }
+    x->body_done = conn->phase == H1_WAIT;
+    io_deadline(conn->io, 0);
+    xchg_start(x, r);
+}
+
+/* Looks for a head in `in`. True: an exchange was begun, or the connection is over. */
+static bool h1_look(struct conn *conn) {
+    struct slice head = SLICE_NONE;
+    int r = buf_len(&conn->in) ? http1_scan(&conn->scan, buf_slice(&conn->in), &head) : ERR_INCOMPLETE;
+    if (r == ERR_INCOMPLETE) {
+        if (buf_len(&conn->in) == 0)
+            buf_trim(&conn->in);
+        if (conn->half_closed)
+            conn_close(conn);
+        return conn->half_closed;
+    }
+    h1_start(conn, head, r ? conn->scan.refusal : HTTP_REFUSED_NOT);
+    return true;
+}
+
+/* ---- bodies ---- */
+
+static void h1_body_done(struct conn *conn) {
+    struct http_field trailers[HTTP1_TRAILER_FIELDS];
+    size_t n = http1_body_trailers(&conn->body, trailers, HTTP1_TRAILER_FIELDS);
+    conn->phase = H1_WAIT;
+    if (conn->x) {
+        conn->x->body_done = true;
+        io_deadline(conn->io, 0);
+        xchg_body_end(conn->x, trailers, n);
+    }
+}
+
+/* Spends bytes of the body; returns how many. Stops where nobody wants more. */
+static size_t h1_feed(struct conn *conn, struct slice in) {
+    size_t spent = 0;
+    while (conn->state == CONN_HTTP && spent < in.n) {
+        bool draining = conn->phase == H1_DRAIN;
+        if (!draining && !(conn->phase == H1_BODY && conn->body_wanted))
+            break;
+        size_t used;
+        struct slice data;
+        enum http1_step step = http1_body_next(&conn->body, slice_from(in, spent), &used, &data);
+        spent += used;
+        if (step == HTTP1_STEP_MORE)
+            break;
+        if (step == HTTP1_STEP_DONE) {
+            if (draining)
+                conn->phase = H1_HEAD;
+            else
+                h1_body_done(conn);
+            break;
+        }
+        if (draining) {
+            conn->drain_left = data.n < conn->drain_left ? conn->drain_left - data.n : 0;
+            if (step == HTTP1_STEP_BAD || conn->drain_left == 0)
+                conn_linger(conn, 0);
+        } else if (step == HTTP1_STEP_BAD) {
+            conn->close_after = true;
+            conn->phase = H1_WAIT;
+            xchg_body_bad(conn->x, conn->body.refusal);
+        } else {
+            xchg_body(conn->x, data);
+        }
+    }
+    return spent;
+}
+
+/* A drained body has ended, or an exchange has: the next head may come. */
+static void h1_next(struct conn *conn) {
+    http1_body_release(&conn->body);
+    http1_scan_init(&conn->scan, false);
+    conn->phase = H1_HEAD;
+    conn->body_wanted = false;
+    io_deadline(conn->io, buf_len(&conn->in) ? h1_limits(conn)->head_ms : h1_limits(conn)->idle_ms);
+}
+
+static void h1_run(struct conn *conn) {
+    if (conn->running)
+        return;
+    conn->running = true;
+    while (conn->state == CONN_HTTP) {
+        if (conn->phase == H1_HEAD && !conn->x) {
+            if (!h1_look(conn))
+                break;
+        } else if ((conn->phase == H1_BODY && conn->body_wanted) || conn->phase == H1_DRAIN) {
+            size_t have = buf_len(&conn->in);
+            if (have == 0)
+                break;
+            size_t spent = h1_feed(conn, buf_slice(&conn->in));
+            if (conn->state != CONN_HTTP)
+                break;
+            buf_consume(&conn->in, spent);
+            if (conn->phase == H1_HEAD && !conn->x)
+                h1_next(conn);
+        } else {
+            break;
+        }
+    }
+    conn->running = false;
+    h1_set_reading(conn);
+}
+
+/* ---- the io's events ---- */
+
+static void h1_ended(struct conn *conn) {
+    bool clean = conn->io->end == IO_END_CLEAN;
+    if (conn->phase == H1_HEAD || conn->phase == H1_DRAIN) {
+        conn_close(conn);
+    } else if (conn->phase == H1_BODY) {
+        conn->half_closed = conn->close_after = true;
+        xchg_body_bad(conn->x, HTTP_REFUSED_NOT);
+    } else if (clean) {
+        conn->half_closed = conn->close_after = true; /* it may still read the answer */
+    } else {
+        conn_close(conn);
+    }
+}
+
+/* Heads, and what is pipelined, go into `in`. */
+static void h1_read_ahead(struct conn *conn) {
+    char *room;
+    size_t got;
+    if (buf_reserve(&conn->in, H1_STEP, &room)) {
+        conn_close(conn);
+        return;
+    }
+    int r = io_read(conn->io, room, H1_STEP, &got);
+    if (r == ERR_AGAIN) {
+        buf_trim(&conn->in);
+        return;
+    }
+    if (r) {
+        h1_ended(conn);
+        return;
+    }
+    if (buf_len(&conn->in) == 0 && conn->phase == H1_HEAD)
+        io_deadline(conn->io, h1_limits(conn)->head_ms);
+    buf_commit(&conn->in, got);
+    if (conn->phase == H1_HEAD)
+        h1_run(conn);
+    else
+        h1_set_reading(conn);
+}
+
+static void h1_read_body(struct conn *conn) {
+    size_t got;
+    char *bytes = io_scratch();
+    int r = io_read(conn->io, bytes, IO_SCRATCH, &got);
+    if (r == ERR_AGAIN)
+        return;
+    if (r) {
+        h1_ended(conn);
+        return;
+    }
+    if (conn->phase == H1_BODY)
+        io_deadline(conn->io, h1_limits(conn)->body_ms);
+    conn->running = true;
+    size_t spent = h1_feed(conn, slice_make(bytes, got));
+    conn->running = false;
+    if (conn->state != CONN_HTTP)
+        return;
+    if (spent < got && buf_put(&conn->in, slice_make(bytes + spent, got - spent))) {
+        conn_close(conn);
+        return;
+    }
+    if (conn->phase == H1_HEAD && !conn->x)
+        h1_next(conn);
+    h1_run(conn);
+}
+
+static void h1_on_readable(struct io *io) {
+    struct conn *conn = io->arg;
+    engine_reap(conn->box->engine);
+    if (!h1_wants_bytes(conn)) {
+        io_pause(io);
+        return;
+    }
+    if (conn->phase == H1_HEAD || conn->phase == H1_WAIT)
+        h1_read_ahead(conn);
+    else
+        h1_read_body(conn);
+}
+
+static void h1_on_drained(struct io *io) {
+    struct conn *conn = io->arg;
+    engine_reap(conn->box->engine);
+    if (conn->x)
+        xchg_client_drained(conn->x);
+}
+
+static void h1_on_failed(struct io *io, int err) {
+    struct conn *conn = io->arg;
+    (void)err;
+    engine_reap(conn->box->engine);
+    conn_close(conn);
+}
+
+static void h1_on_timeout(struct io *io) {
+    struct conn *conn = io->arg;
+    engine_reap(conn->box->engine);
+    if (conn->x) {
+        struct xchg *x = conn->x;
+        conn->close_after = true;
+        xchg_trouble(x, "client-timeout", "the client sent no more of its request");
+        conn_close(conn);
+    } else if (conn->phase == H1_HEAD && buf_len(&conn->in) > 0) {
+        conn_refuse(conn, "head-timeout", "the request's head took too long");
+    } else {
+        conn_linger(conn, 0);
+    }
+}
+
+const struct io_events conn_http1_events = {
+    .readable = h1_on_readable,
+    .drained = h1_on_drained,
+    .failed = h1_on_failed,
+    .timeout = h1_on_timeout,
+};
+
+void conn_http1_begin(struct conn *conn) {
+    conn_enter(conn, CONN_HTTP);
+    io_own(conn->io, &conn_http1_events, conn);
+    h1_next(conn);
+    h1_run(conn);
+}
+
+/* ---- what exchanges ask for ---- */
+
+/* May the connection go on after an answer that came before the request's end? */
+static bool h1_settles(const struct conn *conn) {
+    const struct xchg *x = conn->x;
+    if (conn->phase != H1_BODY)
+        return true;
+    return conn->body.framing == HTTP_BODY_LENGTH && conn->body.left <= H1_SETTLE && !x->req.expect_continue;
+}
+
+static bool h1_closes(const struct conn *conn) {
+    return conn->close_after || conn->half_closed || conn->box->engine->draining;
+}
+
+/* A client that can't be written to is gone; the exchange is told before this returns. */
+static void h1_write(struct conn *conn, struct slice bytes, bool more) {
+    if (conn->state == CONN_HTTP && io_write(conn->io, bytes, more))
+        conn_close(conn);
+}
+
+static int h1_head(struct xchg *x, const struct http1_response *resp) {
+    struct conn *conn = x->conn;
+    if (resp->interim && x->req.minor == 0)
+        return 0;
+    /* a refusal before the request's end: nobody wants the rest */
+    if (!resp->interim && resp->status >= 400 && !h1_settles(conn))
+        conn->close_after = true;
+    struct http1_write opt = {
+        .client_minor = x->req.minor,
+        .client_keep_alive = x->req.keep_alive,
+        .close = !resp->interim && h1_closes(conn),
+    };
+    int r = http1_write_response(io_queue(conn->io), resp, x->head_request, &opt);
+    if (r || resp->interim)
+        return r;
+    conn->chunked_out = opt.framing_out == HTTP_BODY_CHUNKED;
+    if (opt.closing)
+        conn->close_after = true;
+    return 0;
+}
+
+static int h1_own(struct xchg *x, int status, struct slice type, struct slice body, const struct http_field *more,
+                  size_t nmore) {
+    struct conn *conn = x->conn;
+    if (!h1_settles(conn))
+        conn->close_after = true;
+    int r = http1_write_own(io_queue(conn->io), status, type, body.n, more, nmore, h1_closes(conn));
+    if (r)
+        return r;
+    h1_write(conn, slice_eq(x->req.method, SLICE("HEAD")) ? SLICE_NONE : body, false);
+    return 0;
+}
+
+static int h1_tunnel(struct xchg *x) {
+    h1_write(x->conn, SLICE("HTTP/1.1 200 Connection established\r\n\r\n"), false);
+    return 0;
+}
+
+static void h1_proceed(struct xchg *x) {
+    h1_write(x->conn, SLICE("HTTP/1.1 100 Continue\r\n\r\n"), false);
+}
+
+static void h1_data(struct xchg *x, struct slice bytes) {
+    struct conn *conn = x->conn;
+    if (!conn->chunked_out) {
+        h1_write(conn, bytes, bytes.n < H1_STEP);
+        return;
+    }
+    char size[HTTP1_CHUNK_HEAD_MAX];
+    h1_write(conn, slice_make(size, http1_chunk_head(size, bytes.n)), true);
+    h1_write(conn, bytes, true);
+    h1_write(conn, SLICE("\r\n"), true);
+}
+
+static void h1_end(struct xchg *x, const struct http_field *trailers, size_t n) {
+    struct conn *conn = x->conn;
+    if (conn->chunked_out)
+        http1_chunk_end(io_queue(conn->io), trailers, n, NULL, 0);
+}
+
+static void h1_flush(struct xchg *x) {
+    h1_write(x->conn, SLICE_NONE, false);
+}
+
+static bool h1_full(struct xchg *x) {
+    return io_full(x->conn->io);
+}
+
+static void h1_want_body(struct xchg *x, bool want) {
+    struct conn *conn = x->conn;
+    if (conn->phase != H1_BODY || conn->body_wanted == want)
+        return;
+    conn->body_wanted = want;
+    io_deadline(conn->io, want ? h1_limits(conn)->body_ms : 0);
+    if (want)
+        h1_run(conn);
+    else
+        h1_set_reading(conn);
+}
+
+/* The answer is complete, the request may not be. */
+static void h1_whole(struct conn *conn, bool settles) {
+    io_flush(conn->io);
+    bool closes = h1_closes(conn);
+    if (conn->phase == H1_BODY && !closes && settles) {
+        conn->phase = H1_DRAIN;
+        conn->drain_left = H1_SETTLE;
+        io_deadline(conn->io, h1_limits(conn)->linger_ms);
+    } else if (conn->phase == H1_BODY || closes) {
+        conn_linger(conn, conn->linger_drain ? conn->linger_drain : H1_DRAIN_BODY);
+    } else {
+        h1_next(conn);
+    }
+}
+
+static void h1_over(struct xchg *x, bool whole) {
+    struct conn *conn = x->conn;
+    bool settles = h1_settles(conn);
+    conn->x = NULL;
+    conn->first_done = true;
+    if (conn->state != CONN_HTTP)
+        return;
+    if (!whole) {
+        io_flush(conn->io);
+        conn_cut(conn, !conn->tls && !conn->chunked_out);
+        return;
+    }
+    if (x->tunnel) {
+        conn_http1_tunnel(conn, &x->target.host, x->target.port);
+        return;
+    }
+    h1_whole(conn, settles);
+    h1_run(conn);
+}
+
+static const struct xchg_client h1_client = {
+    .head = h1_head,
+    .own = h1_own,
+    .tunnel = h1_tunnel,
+    .proceed = h1_proceed,
+    .data = h1_data,
+    .end = h1_end,
+    .flush = h1_flush,
+    .full = h1_full,
+    .want_body = h1_want_body,
+    .over = h1_over,
+};

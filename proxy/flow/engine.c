@@ -1,0 +1,381 @@
+#include "proxy/flow/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "ca/leaf.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+#include "vault/client.h"
+
+#define ENGINE_RETRY_MS  200  /* after descriptors ran out */
+#define ENGINE_SHED_NOTE 1000 /* one record about connections that were shed, in so many ms */
+
+void engine_limits_default(struct engine_limits *limits) {
+    *limits = (struct engine_limits){
+        .handshake_ms = 30 * 1000,
+        .head_ms = 30 * 1000,
+        .idle_ms = 5 * 60 * 1000,
+        .answer_ms = 30 * 60 * 1000,
+        .body_ms = 10 * 60 * 1000,
+        .linger_ms = 10 * 1000,
+        .connections = 16384,
+        .sandbox_connections = 4096,
+        .accept_burst = 32,
+    };
+}
+
+/* ---- memory that waits ---- */
+
+void engine_reap(struct engine *engine) {
+    while (engine->dead_xchgs) {
+        struct xchg *x = engine->dead_xchgs;
+        engine->dead_xchgs = x->next;
+        xchg_recycle(x);
+    }
+    while (engine->dead_conns) {
+        struct conn *conn = engine->dead_conns;
+        engine->dead_conns = conn->next;
+        free(conn);
+    }
+}
+
+/* ---- leaves: the keeper mints ---- */
+
+struct mint {
+    struct mint *next, **link;
+    struct vault_request request;
+    struct engine *engine;
+    size_t n;
+    char name[];
+};
+
+static void engine_minted(struct vault_request *r, struct vault_answer *answer) {
+    struct mint *mint = r->arg;
+    struct engine *engine = mint->engine;
+    struct slice name = slice_make(mint->name, mint->n);
+    char why[256];
+    engine_reap(engine);
+    *mint->link = mint->next;
+    if (mint->next)
+        mint->next->link = mint->link;
+    snprintf(why, sizeof why, "%.*s", SLICE_ARG(answer->why));
+    if (answer->err)
+        leaf_cache_fail(engine->leaves, name, answer->err, why);
+    else
+        leaf_cache_put(engine->leaves, name, answer->der, (int64_t)(clock_wall_ms() / 1000));
+    free(mint);
+}
+
+static int engine_ask_leaf(void *arg, struct slice name, struct slice spki) {
+    struct engine *engine = arg;
+    struct mint *mint = calloc(1, sizeof *mint + name.n);
+    if (!mint)
+        return ERR_NOMEM;
+    mint->engine = engine;
+    mint->n = name.n;
+    memcpy(mint->name, name.p, name.n);
+    mint->request.done = engine_minted;
+    mint->request.arg = mint;
+    int r = vault_ask_mint(engine->config.vault, &mint->request, name, spki);
+    if (r) {
+        free(mint);
+        return r;
+    }
+    mint->next = engine->mints;
+    mint->link = &engine->mints;
+    if (mint->next)
+        mint->next->link = &mint->next;
+    engine->mints = mint;
+    return 0;
+}
+
+/* ---- life ---- */
+
+static void engine_on_retry(evutil_socket_t fd, short what, void *arg);
+static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg);
+
+int engine_new(const struct engine_config *config, struct engine **out, struct errmsg *msg) {
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return errmsg_set(msg, ERR_NOMEM, "out of memory");
+    engine->config = *config;
+    buf_init(&engine->text, 65536);
+    buf_init(&engine->text2, 65536);
+    buf_init(&engine->ca_pem, config->ca_pem.n + 1);
+    event_assign(&engine->retry, config->base, -1, 0, engine_on_retry, engine);
+    event_assign(&engine->drain_timer, config->base, -1, 0, engine_on_drain_end, engine);
+    engine->reserve_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    struct leaf_config leaves = {.ask = engine_ask_leaf, .setup = conn_tls_setup, .arg = engine};
+    int r = buf_put(&engine->ca_pem, config->ca_pem);
+    engine->config.ca_pem = buf_slice(&engine->ca_pem);
+    if (r == 0)
+        r = leaf_cache_new(&leaves, &engine->leaves, msg);
+    if (r == 0 && !(engine->tls = conn_tls_context()))
+        r = errmsg_set(msg, ERR_CRYPTO, "no TLS context could be made");
+    if (r) {
+        engine_free(engine);
+        return r;
+    }
+    *out = engine;
+    return 0;
+}
+
+static void box_close_listeners(struct box *box) {
+    for (size_t i = 0; i < box->nlisteners; i++) {
+        event_del(&box->listeners[i].event);
+        close(box->listeners[i].fd);
+    }
+    box->nlisteners = 0;
+}
+
+static void box_free(struct box *box) {
+    box_close_listeners(box);
+    while (box->conns)
+        conn_close(box->conns);
+    engine_reap(box->engine);
+    upstream_pool_free(box->pool);
+    why_release(&box->why);
+    *box->link = box->next;
+    if (box->next)
+        box->next->link = box->link;
+    box->engine->stats.sandboxes--;
+    free(box);
+}
+
+void engine_free(struct engine *engine) {
+    if (!engine)
+        return;
+    while (engine->boxes)
+        box_free(engine->boxes);
+    io_end_lingering();
+    while (engine->mints) {
+        struct mint *mint = engine->mints;
+        engine->mints = mint->next;
+        vault_cancel(&mint->request);
+        free(mint);
+    }
+    event_del(&engine->retry);
+    event_del(&engine->drain_timer);
+    while (engine->spare_xchgs) {
+        struct xchg *x = engine->spare_xchgs;
+        engine->spare_xchgs = x->next;
+        free(x);
+    }
+    leaf_cache_free(engine->leaves);
+    SSL_CTX_free(engine->tls);
+    bindings_free(engine->bindings);
+    buf_release(&engine->text);
+    buf_release(&engine->text2);
+    buf_release(&engine->ca_pem);
+    if (engine->reserve_fd >= 0)
+        close(engine->reserve_fd);
+    free(engine);
+}
+
+/* ---- accepting ---- */
+
+static void engine_set_accepting(struct engine *engine, bool on) {
+    for (struct box *box = engine->boxes; box; box = box->next)
+        for (size_t i = 0; i < box->nlisteners; i++) {
+            if (on)
+                event_add(&box->listeners[i].event, NULL);
+            else
+                event_del(&box->listeners[i].event);
+        }
+}
+
+static bool engine_may_accept(const struct engine *engine) {
+    return engine->bindings && !engine->draining && !engine->accept_paused;
+}
+
+void engine_set_bindings(struct engine *engine, struct bindings *bindings) {
+    bool first = !engine->bindings;
+    bindings_free(engine->bindings);
+    engine->bindings = bindings;
+    if (first && engine_may_accept(engine))
+        engine_set_accepting(engine, true);
+}
+
+/* A connection was turned away for want of room: said once in a while, so that it does not become a flood. */
+static void box_shed(struct box *box, const char *code, const char *why) {
+    uint64_t now = clock_monotonic_ms();
+    box->engine->stats.shed++;
+    if (box->shed_noted && now - box->shed_noted < ENGINE_SHED_NOTE)
+        return;
+    box->shed_noted = now ? now : 1;
+    struct decision decision;
+    decision_begin(&decision);
+    struct record r = {.denied = true, .code = slice_str(code), .reason = slice_str(why)};
+    decision_verdict(box, &decision, &r, SLICE_NONE);
+}
+
+static void engine_pause_accepting(struct engine *engine) {
+    struct timeval tv = {.tv_usec = ENGINE_RETRY_MS * 1000};
+    engine->accept_paused = true;
+    engine_set_accepting(engine, false);
+    event_add(&engine->retry, &tv);
+}
+
+static void engine_on_retry(evutil_socket_t fd, short what, void *arg) {
+    struct engine *engine = arg;
+    (void)fd;
+    (void)what;
+    engine->accept_paused = false;
+    if (engine->reserve_fd < 0)
+        engine->reserve_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (engine_may_accept(engine))
+        engine_set_accepting(engine, true);
+}
+
+/* No descriptor is left: one client is accepted on the reserve and turned away, so that it need not wait for nothing;
+ * then accepting rests. */
+static void engine_out_of_descriptors(struct box *box, int listener) {
+    struct engine *engine = box->engine;
+    if (engine->reserve_fd >= 0) {
+        close(engine->reserve_fd);
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0)
+            close(fd);
+        engine->reserve_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    }
+    box_shed(box, "descriptors", "no descriptor is left for another connection");
+    engine_pause_accepting(engine);
+}
+
+static void engine_on_accept(evutil_socket_t listener, short what, void *arg) {
+    struct box_listener *l = arg;
+    struct box *box = l->box;
+    struct engine *engine = box->engine;
+    (void)what;
+    engine_reap(engine);
+    for (unsigned i = 0; i < engine->config.limits.accept_burst; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                engine_out_of_descriptors(box, listener);
+            return;
+        }
+        if (box->nconns >= engine->config.limits.sandbox_connections ||
+            engine->stats.connections >= engine->config.limits.connections) {
+            close(fd);
+            box_shed(box, "connections", "too many connections are open");
+            continue;
+        }
+        engine->stats.accepted++;
+        conn_new(box, fd);
+    }
+}
+
+/* ---- sandboxes ---- */
+
+static int box_listen(struct box *box, const struct engine_sandbox *sandbox) {
+    int one = 1;
+    for (size_t i = 0; i < sandbox->nlisteners; i++) {
+        struct box_listener *l = &box->listeners[box->nlisteners++];
+        l->box = box;
+        l->fd = sandbox->listeners[i].fd;
+        setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        event_assign(&l->event, box->engine->config.base, l->fd, EV_READ | EV_PERSIST, engine_on_accept, l);
+        if (engine_may_accept(box->engine) && event_add(&l->event, NULL))
+            return ERR_IO;
+    }
+    return 0;
+}
+
+static struct box *engine_find(struct engine *engine, uint64_t id) {
+    struct box *box = engine->boxes;
+    while (box && box->id != id)
+        box = box->next;
+    return box;
+}
+
+static int engine_refuse_sandbox(const struct engine_sandbox *sandbox, int err, struct errmsg *msg, const char *why) {
+    for (size_t i = 0; i < sandbox->nlisteners; i++)
+        close(sandbox->listeners[i].fd);
+    return errmsg_set(msg, err, "%s", why);
+}
+
+int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandbox, struct errmsg *msg) {
+    if (engine_find(engine, sandbox->id))
+        return engine_refuse_sandbox(sandbox, ERR_EXISTS, msg, "there is a sandbox of that id");
+    if (sandbox->name.n > ENGINE_NAME_MAX || sandbox->nlisteners > ENGINE_LISTENERS_MAX)
+        return engine_refuse_sandbox(sandbox, ERR_LIMIT, msg, "the sandbox's name or listeners are too many");
+    struct box *box = calloc(1, sizeof *box);
+    struct upstream_pool *pool = box ? upstream_pool_new(engine->config.upstream) : NULL;
+    if (!pool) {
+        free(box);
+        return engine_refuse_sandbox(sandbox, ERR_NOMEM, msg, "out of memory");
+    }
+    box->engine = engine;
+    box->id = sandbox->id;
+    box->policy = sandbox->policy;
+    box->names = sandbox->names;
+    box->pool = pool;
+    memcpy(box->name, sandbox->name.p, sandbox->name.n);
+    box->next = engine->boxes;
+    box->link = &engine->boxes;
+    if (box->next)
+        box->next->link = &box->next;
+    engine->boxes = box;
+    engine->stats.sandboxes++;
+    int r = box_listen(box, sandbox);
+    if (r) {
+        box_free(box);
+        return errmsg_set(msg, r, "a listener can't be watched");
+    }
+    return 0;
+}
+
+void engine_remove_sandbox(struct engine *engine, uint64_t id) {
+    struct box *box = engine_find(engine, id);
+    if (box)
+        box_free(box);
+}
+
+/* ---- draining ---- */
+
+void engine_conn_gone(struct engine *engine) {
+    if (engine->draining && engine->stats.connections == 0 && engine->drain_done)
+        event_active(&engine->drain_timer, EV_TIMEOUT, 0);
+}
+
+static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg) {
+    struct engine *engine = arg;
+    void (*done)(void *) = engine->drain_done;
+    (void)fd;
+    (void)what;
+    for (struct box *box = engine->boxes; box; box = box->next)
+        while (box->conns)
+            conn_close(box->conns);
+    engine_reap(engine);
+    engine->drain_done = NULL;
+    if (done)
+        done(engine->drain_arg);
+}
+
+void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), void *arg) {
+    struct timeval tv = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    engine->draining = true;
+    engine->drain_done = done;
+    engine->drain_arg = arg;
+    engine_set_accepting(engine, false);
+    for (struct box *box = engine->boxes; box; box = box->next)
+        for (struct conn *conn = box->conns, *next; conn; conn = next) {
+            next = conn->next;
+            if (!conn->x && conn->phase == H1_HEAD && buf_len(&conn->in) == 0)
+                conn_linger(conn, 0);
+        }
+    event_add(&engine->drain_timer, &tv);
+    engine_conn_gone(engine);
+}
+
+void engine_stats(const struct engine *engine, struct engine_stats *out) {
+    *out = engine->stats;
+}

@@ -1,0 +1,31 @@
+#include "proxy/flow/facts.h"
+
+#include "proxy/flow/xchg.h"
+
+static enum facts_kind facts_kind_of(enum git_kind kind) {
+    switch (kind) {
+    case GIT_DISCOVER_FETCH:
+    case GIT_FETCH: return FACTS_GIT_FETCH;
+    case GIT_DISCOVER_PUSH:
+    case GIT_PUSH: return FACTS_GIT_PUSH;
+    case GIT_NOT:
+    case GIT_REFUSED: break;
+    }
+    return FACTS_HTTP;
+}
+
+void facts_from_request(struct xchg *x) {
+    const struct target *t = &x->target;
+    const struct http_field *type = http_find(x->req.fields, x->req.nfields, HTTP_F_CONTENT_TYPE, NULL);
+    git_classify(&x->git, x->req.method, t->path, t->query, type ? type->value : SLICE_NONE);
+    x->facts = (struct facts){
+        .kind = facts_kind_of(x->git.kind),
+        .scheme = t->scheme,
+        .host = url_host_slice(&t->host),
+        .host_is_address = t->host.kind != URL_HOST_NAME,
+        .port = t->port,
+        .method = x->req.method,
+        .path = t->path,
+        .query = t->query,
+    };
+}

@@ -1,0 +1,205 @@
+#include "proxy/flow/refusal.h"
+
+#include "base/json.h"
+#include "base/log.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+/* What one answer says; empty parts are left out. */
+struct saying {
+    int status;
+    const char *title;
+    const char *code;
+    struct slice reason;
+    struct slice rule;
+    struct slice hint;
+};
+
+/* ---- who reads it ---- */
+
+static bool header_holds(const struct xchg *x, enum http_field_id id, const char *word) {
+    const struct http_field *f = http_find(x->req.fields, x->req.nfields, id, NULL);
+    return f && memmem(f->value.p, f->value.n, word, strlen(word));
+}
+
+bool refusal_wants_text(const struct xchg *x) {
+    static const char *const agents[] = {"curl/", "Wget/", "git/", "Mozilla/", "w3m/", "lynx/", "Debian APT"};
+    if (header_holds(x, HTTP_F_ACCEPT, "json"))
+        return false;
+    if (header_holds(x, HTTP_F_ACCEPT, "text/"))
+        return true;
+    for (size_t i = 0; i < sizeof agents / sizeof *agents; i++)
+        if (header_holds(x, HTTP_F_USER_AGENT, agents[i]))
+            return true;
+    return false;
+}
+
+/* ---- forms ---- */
+
+static void put_text(struct xchg *x, const struct saying *s, struct buf *out) {
+    buf_printf(out, "exeat: %s: %.*s ", s->title, SLICE_ARG(x->req.method));
+    xchg_put_url(x, out);
+    buf_printf(out, "\n  reason:    %.*s\n", SLICE_ARG(s->reason));
+    if (s->rule.n)
+        buf_printf(out, "  rule:      %.*s\n", SLICE_ARG(s->rule));
+    struct slice rest = s->hint, line;
+    for (bool first = true; rest.n; first = false) {
+        slice_cut(rest, '\n', &line, &rest);
+        buf_printf(out, "  %s %.*s\n", first ? "to permit:" : "          ", SLICE_ARG(line));
+    }
+    buf_printf(out, "  sandbox:   %s\n  decision:  %s  (http://exeat.internal/why/%s)\n", x->box->name,
+               x->decision.id.text, x->decision.id.text);
+}
+
+static void put_json(struct xchg *x, const struct saying *s, struct buf *out) {
+    char url_memory[64];
+    struct buf *url = &x->box->engine->text2;
+    buf_clear(url);
+    xchg_put_url(x, url);
+    struct json j;
+    json_init(&j, out);
+    json_object(&j);
+    json_key(&j, "type");
+    json_cstring(&j, "about:blank");
+    json_key(&j, "title");
+    json_cstring(&j, s->title);
+    json_key(&j, "status");
+    json_u64(&j, (uint64_t)s->status);
+    json_key(&j, "detail");
+    json_string(&j, s->reason);
+    snprintf(url_memory, sizeof url_memory, "http://exeat.internal/why/%s", x->decision.id.text);
+    json_key(&j, "instance");
+    json_cstring(&j, url_memory);
+    json_key(&j, "code");
+    json_cstring(&j, s->code);
+    json_key(&j, "method");
+    json_string(&j, x->req.method);
+    json_key(&j, "url");
+    json_string(&j, buf_slice(url));
+    if (s->rule.n) {
+        json_key(&j, "rule");
+        json_string(&j, s->rule);
+    }
+    if (s->hint.n) {
+        json_key(&j, "permit");
+        json_string(&j, s->hint);
+    }
+    json_key(&j, "sandbox");
+    json_cstring(&j, x->box->name);
+    json_key(&j, "decision");
+    json_cstring(&j, x->decision.id.text);
+    json_close(&j);
+    buf_putc(out, '\n');
+}
+
+/* Answers and ends. */
+static void say(struct xchg *x, struct slice type, struct slice body, int status) {
+    struct http_field fields[] = {
+        {.name = SLICE("Cache-Control"), .value = SLICE("no-store")},
+        {.name = SLICE("X-Exeat-Decision"), .value = slice_make(x->decision.id.text, ULID_LEN)},
+    };
+    x->status = (unsigned)status;
+    int r = x->client->own(x, status, type, body, fields, sizeof fields / sizeof *fields);
+    xchg_end(x, r == 0);
+}
+
+static void say_in_form(struct xchg *x, const struct saying *s) {
+    struct buf body;
+    buf_init(&body, 65536);
+    bool text = refusal_wants_text(x);
+    if (text)
+        put_text(x, s, &body);
+    else
+        put_json(x, s, &body);
+    say(x, text ? SLICE("text/plain; charset=utf-8") : SLICE("application/problem+json"), buf_slice(&body), s->status);
+    buf_release(&body);
+}
+
+/* ---- the reasons ---- */
+
+struct slice refusal_hint(struct xchg *x) {
+    struct buf *out = &x->box->engine->text;
+    buf_clear(out);
+    if (x->judged)
+        policy_hint(x->box->policy, &x->facts, &x->verdict, out);
+    struct slice hint = buf_slice(out);
+    while (hint.n && hint.p[hint.n - 1] == '\n')
+        hint.n--;
+    return hint;
+}
+
+void refusal_policy(struct xchg *x) {
+    struct buf reason, rule;
+    buf_init(&reason, 8192);
+    buf_init(&rule, 8192);
+    policy_explain(x->box->policy, &x->facts, &x->verdict, 0, &reason);
+    const struct verdict_rule *by = &x->verdict.rule;
+    if (by->index)
+        buf_printf(&rule, "%s:%u: %.*s", by->file, by->line, SLICE_ARG(by->text));
+    xchg_record(x, true, NULL, buf_slice(&reason));
+    struct saying s = {
+        .status = 403,
+        .title = "denied",
+        .code = verdict_reason_code(x->verdict.reason),
+        .reason = buf_slice(&reason),
+        .rule = buf_slice(&rule),
+        .hint = refusal_hint(x),
+    };
+    if (x->git.kind != GIT_NOT)
+        refusal_git_line(x, s.code, s.reason);
+    else
+        say_in_form(x, &s);
+    buf_release(&reason);
+    buf_release(&rule);
+}
+
+void refusal_git_line(struct xchg *x, const char *code, struct slice reason) {
+    struct buf body;
+    buf_init(&body, 16384);
+    xchg_record(x, true, code, reason);
+    buf_printf(&body, "exeat: denied: %.*s", SLICE_ARG(reason));
+    struct slice hint = refusal_hint(x);
+    struct slice line, rest;
+    slice_cut(hint, '\n', &line, &rest);
+    if (line.n)
+        buf_printf(&body, "; to permit: %.*s", SLICE_ARG(line));
+    buf_printf(&body, " [%s]\n", x->decision.id.text);
+    say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&body), 403);
+    buf_release(&body);
+}
+
+void refusal_other(struct xchg *x, const char *code, struct slice reason) {
+    xchg_record(x, true, code, reason);
+    if (x->git.kind != GIT_NOT) {
+        refusal_git_line(x, code, reason);
+        return;
+    }
+    struct saying s = {.status = 403, .title = "denied", .code = code, .reason = reason};
+    say_in_form(x, &s);
+}
+
+void refusal_malformed(struct xchg *x, int status, const char *code, const char *reason) {
+    x->conn->close_after = true;
+    xchg_record(x, true, code, slice_str(reason));
+    struct saying s = {.status = status, .title = "refused", .code = code, .reason = slice_str(reason)};
+    say_in_form(x, &s);
+}
+
+void refusal_trouble(struct xchg *x, int status, const char *code, const char *reason) {
+    char copy[512];
+    snprintf(copy, sizeof copy, "%s", reason);
+    xchg_trouble(x, code, "%s", copy);
+    struct saying s = {.status = status,
+                       .title = status == 403 ? "denied" : "no answer from the upstream",
+                       .code = code,
+                       .reason = slice_str(copy)};
+    if (x->git.kind != GIT_NOT) {
+        struct buf body;
+        buf_init(&body, 4096);
+        buf_printf(&body, "exeat: %s [%s]\n", copy, x->decision.id.text);
+        say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&body), status);
+        buf_release(&body);
+    } else {
+        say_in_form(x, &s);
+    }
+}

@@ -1,0 +1,37 @@
+/*
+ * What exeat says to a client itself: refusals and trouble, in words that a person and an agent can act on.
+ *
+ * Each function answers, records (the verdict, if none was recorded), and ends the exchange; it may be over when they
+ * return. JSON (application/problem+json, RFC 9457) is for programs; curl, wget, git, browsers and whoever accepts
+ * text and no JSON get plain text with the same content.
+ */
+#ifndef PROXY_FLOW_REFUSAL_H
+#define PROXY_FLOW_REFUSAL_H
+
+#include "base/slice.h"
+
+struct xchg;
+
+/* 403: the policy says no (x->verdict). */
+void refusal_policy(struct xchg *x);
+
+/* 403 for another reason than a rule: an address, a self-made loop, the keeper's no. */
+void refusal_other(struct xchg *x, const char *code, struct slice reason);
+
+/* 400 and the like: could be read in two ways, or not at all. The connection ends after it. */
+void refusal_malformed(struct xchg *x, int status, const char *code, const char *reason);
+
+/* 502, 503, 504: permitted, and did not work. The verdict stays what it was. */
+void refusal_trouble(struct xchg *x, int status, const char *code, const char *reason);
+
+/* One of git's discoveries or fetches is refused: 403, text/plain, one line, which git prints. */
+void refusal_git_line(struct xchg *x, const char *code, struct slice reason);
+
+/* Does this client rather read text than JSON? */
+bool refusal_wants_text(const struct xchg *x);
+
+/* The smallest rule that would have let the request through; empty when none could. In the engine's block for texts:
+ * good until the next call here. */
+struct slice refusal_hint(struct xchg *x);
+
+#endif

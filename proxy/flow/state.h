@@ -1,0 +1,84 @@
+/*
+ * What the engine's files share: the worker's engine and its sandboxes. Not for others: they use engine.h.
+ *
+ * Memory of connections and exchanges is given back late: whatever ends is unlinked at once, but its struct waits in
+ * `dead` until the next event comes in from the loop (engine_reap, called first in every such entry), so that
+ * functions further up the stack may still look at its state and see that it is over.
+ */
+#ifndef PROXY_FLOW_STATE_H
+#define PROXY_FLOW_STATE_H
+
+#include <event2/event_struct.h>
+
+#include "base/addr.h"
+#include "base/buf.h"
+#include "netns/names.h"
+#include "policy/policy.h"
+#include "proxy/flow/decision.h"
+#include "proxy/flow/engine.h"
+
+struct conn;
+struct leaf_cache;
+struct mint;
+struct upstream_pool;
+struct xchg;
+
+struct box;
+
+struct box_listener {
+    struct event event;
+    struct box *box;
+    int fd;
+};
+
+/* One sandbox. */
+struct box {
+    struct engine *engine;
+    struct box *next, **link;
+    uint64_t id;
+    char name[ENGINE_NAME_MAX + 1];
+    const struct policy *policy;
+    struct names *names;
+    struct upstream_pool *pool;
+    struct box_listener listeners[ENGINE_LISTENERS_MAX];
+    size_t nlisteners;
+    struct conn *conns;
+    size_t nconns;
+    struct why why;        /* its last decisions */
+    uint64_t shed_noted;   /* monotonic ms of the last record about connections refused for a limit */
+};
+
+struct engine {
+    struct engine_config config;
+    SSL_CTX *tls; /* of every handshake until its leaf is known */
+    struct leaf_cache *leaves;
+    struct bindings *bindings;
+    struct box *boxes;
+    struct mint *mints; /* questions to the keeper under way */
+    struct buf ca_pem;
+    struct conn *dead_conns;
+    struct xchg *dead_xchgs, *spare_xchgs;
+    size_t nspare;
+    int reserve_fd;      /* given up for a moment when descriptors run out */
+    struct event retry;  /* accepting goes on */
+    bool accept_paused;
+    bool draining;
+    struct event drain_timer;
+    void (*drain_done)(void *arg);
+    void *drain_arg;
+    struct engine_stats stats;
+    struct buf text;   /* one block for texts that are made and sent at once */
+    struct buf text2;  /* … and another */
+};
+
+static inline struct slice box_name(const struct box *box) {
+    return slice_str(box->name);
+}
+
+/* Frees what has ended. Only from a place that the event loop called directly. */
+void engine_reap(struct engine *engine);
+
+/* A connection has gone: may a drain be over, may accepting go on? */
+void engine_conn_gone(struct engine *engine);
+
+#endif

@@ -1,0 +1,234 @@
+#include "proxy/flow/xchg.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "proxy/flow/gitgate.h"
+#include "proxy/flow/refusal.h"
+#include "proxy/flow/state.h"
+
+#define XCHG_SPARE 64
+
+static const char *const xchg_state_names[] = {"judge", "section", "credential", "connect", "relay", "over"};
+_Static_assert(sizeof xchg_state_names / sizeof *xchg_state_names == XCHG_STATES, "a name for each state");
+
+void xchg_enter(struct xchg *x, enum xchg_state state) {
+    static const uint8_t legal[XCHG_STATES] = {
+        [XCHG_JUDGE] = 1 << XCHG_SECTION | 1 << XCHG_CREDENTIAL | 1 << XCHG_CONNECT | 1 << XCHG_OVER,
+        [XCHG_SECTION] = 1 << XCHG_CREDENTIAL | 1 << XCHG_CONNECT | 1 << XCHG_OVER,
+        [XCHG_CREDENTIAL] = 1 << XCHG_CONNECT | 1 << XCHG_OVER,
+        [XCHG_CONNECT] = 1 << XCHG_RELAY | 1 << XCHG_OVER,
+        [XCHG_RELAY] = 1 << XCHG_CONNECT | 1 << XCHG_OVER,
+    };
+    assert(legal[x->state] & 1 << state);
+    log_debug("xchg %s: %s -> %s", x->decision.id.text, xchg_state_names[x->state], xchg_state_names[state]);
+    x->state = state;
+}
+
+/* ---- memory ---- */
+
+struct xchg *xchg_new(struct conn *conn, const struct xchg_client *client) {
+    struct engine *engine = conn->box->engine;
+    struct xchg *x = engine->spare_xchgs;
+    if (x) {
+        engine->spare_xchgs = x->next;
+        engine->nspare--;
+    } else {
+        x = malloc(sizeof *x);
+        if (!x)
+            return NULL;
+    }
+    memset(x, 0, offsetof(struct xchg, req)); /* the rest is filled before it is read */
+    x->conn = conn;
+    x->box = conn->box;
+    x->client = client;
+    buf_init(&x->head, HTTP1_HEAD_MAX);
+    buf_init(&x->path, 4 * HTTP1_TARGET_MAX);
+    buf_init(&x->up_in, HTTP1_HEAD_MAX + IO_SCRATCH);
+    buf_init(&x->replay, XCHG_REPLAY_MAX);
+    x->req.nfields = 0;
+    x->resp.nfields = 0;
+    engine->stats.exchanges++;
+    engine->stats.requests++;
+    return x;
+}
+
+void xchg_recycle(struct xchg *x) {
+    struct engine *engine = x->box->engine;
+    buf_release(&x->head);
+    buf_release(&x->path);
+    buf_release(&x->up_in);
+    buf_release(&x->replay);
+    if (engine->nspare >= XCHG_SPARE) {
+        free(x);
+        return;
+    }
+    x->next = engine->spare_xchgs;
+    engine->spare_xchgs = x;
+    engine->nspare++;
+}
+
+/* ---- records ---- */
+
+void xchg_trouble(struct xchg *x, const char *code, const char *format, ...) {
+    if (x->trouble)
+        return;
+    x->trouble = code;
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(x->trouble_text, sizeof x->trouble_text, format, ap);
+    va_end(ap);
+}
+
+/* The URL as the record shows it: as far as the request could be read. */
+void xchg_put_url(struct xchg *x, struct buf *out) {
+    char authority[URL_HOST_MAX + 8];
+    const struct conn *conn = x->conn;
+    const struct target *t = &x->target;
+    if (t->host.n == 0) {
+        struct slice host = conn->sni.n ? url_host_slice(&conn->sni) : conn->dialed;
+        snprintf(authority, sizeof authority, "%.*s", SLICE_ARG(host));
+        record_put_url(out, conn->tls ? URL_HTTPS : URL_HTTP, slice_str(authority), SLICE_NONE, SLICE_NONE, 0);
+        return;
+    }
+    enum url_scheme scheme = t->port ? t->scheme : conn->tls ? URL_HTTPS : URL_HTTP;
+    if (t->connect)
+        scheme = URL_HTTPS;
+    if (t->port && t->port != url_default_port(scheme))
+        snprintf(authority, sizeof authority, "%s:%u", t->host.text, t->port);
+    else
+        snprintf(authority, sizeof authority, "%s", t->host.text);
+    struct slice path = SLICE_NONE, query = SLICE_NONE;
+    bool has_query = false;
+    if (x->req.origin.n && !t->connect)
+        url_target_split(x->req.origin, &path, &query, &has_query);
+    record_put_url(out, scheme, slice_str(authority), path, query, has_query ? RECORD_URL_QUERY : 0);
+}
+
+static struct slice xchg_rule_text(const struct xchg *x, char *memory, size_t cap) {
+    if (!x->verdict.rule.index)
+        return SLICE_NONE;
+    snprintf(memory, cap, "%s:%u", x->verdict.rule.file, x->verdict.rule.line);
+    return slice_str(memory);
+}
+
+void xchg_record(struct xchg *x, bool denied, const char *code, struct slice reason) {
+    if (x->decision.verdict_sent)
+        return;
+    struct buf *url = &x->box->engine->text2;
+    char rule[RECORD_TEXT_MAX];
+    buf_clear(url);
+    xchg_put_url(x, url);
+    struct record r = {
+        .denied = denied,
+        .code = slice_str(code ? code : verdict_reason_code(x->verdict.reason)),
+        .reason = reason.n ? reason : SLICE("allowed"),
+        .rule = xchg_rule_text(x, rule, sizeof rule),
+        .method = x->req.method,
+        .url = buf_slice(url),
+        .credential = denied ? SLICE_NONE : x->verdict.credential,
+    };
+    gitgate_record(x, &r);
+    decision_verdict(x->box, &x->decision, &r, denied ? refusal_hint(x) : SLICE_NONE);
+}
+
+static void xchg_record_outcome(struct xchg *x) {
+    struct record r = {
+        .status = x->status,
+        .sent = x->sent,
+        .received = x->received,
+        .has = RECORD_HAS_SENT | RECORD_HAS_RECEIVED | (x->status ? RECORD_HAS_STATUS : 0),
+        .upstream = slice_str(x->peer),
+    };
+    if (x->trouble) {
+        r.code = slice_str(x->trouble);
+        r.reason = slice_str(x->trouble_text);
+    }
+    decision_outcome(x->box, &x->decision, &r);
+}
+
+/* ---- the end ---- */
+
+void xchg_end(struct xchg *x, bool whole) {
+    struct engine *engine = x->box->engine;
+    if (x->state == XCHG_OVER)
+        return;
+    if (!x->internal) {
+        if (!x->decision.verdict_sent)
+            xchg_record(x, true, x->trouble ? x->trouble : "aborted",
+                        x->trouble ? slice_str(x->trouble_text) : SLICE("ended before it was decided"));
+        xchg_record_outcome(x);
+    }
+    xchg_enter(x, XCHG_OVER);
+    vault_cancel(&x->ask);
+    secret_release(&x->inject);
+    if (x->attempt)
+        upstream_cancel(x->attempt);
+    x->attempt = NULL;
+    if (x->link) {
+        bool reusable = whole && x->answer_done && x->sent_all && x->up_keep && io_queued(x->link->io) == 0;
+        upstream_release(x->link, reusable, x->keep_ms);
+        x->link = NULL;
+    }
+    http1_body_release(&x->up_body);
+    gitgate_free(x->gate);
+    x->gate = NULL;
+    engine->stats.exchanges--;
+    x->next = engine->dead_xchgs;
+    engine->dead_xchgs = x;
+    x->client->over(x, whole);
+}
+
+void xchg_client_gone(struct xchg *x, const char *code, const char *why) {
+    if (x->state == XCHG_OVER)
+        return;
+    xchg_trouble(x, code, "%s", why);
+    xchg_end(x, false);
+}
+
+/* ---- what the transport brings ---- */
+
+void xchg_start(struct xchg *x, int parse_error) {
+    decision_begin(&x->decision);
+    x->state = XCHG_JUDGE;
+    if (parse_error) {
+        refusal_malformed(x, http_refusal_status(x->req.refusal), http_refusal_code(x->req.refusal),
+                          http_refusal_text(x->req.refusal));
+        return;
+    }
+    xchg_judge(x);
+}
+
+void xchg_body(struct xchg *x, struct slice bytes) {
+    if (x->state == XCHG_SECTION)
+        gitgate_feed(x, bytes);
+    else if (x->state == XCHG_RELAY)
+        xchg_send_body(x, bytes);
+}
+
+void xchg_body_end(struct xchg *x, struct http_field *trailers, size_t n) {
+    if (x->state == XCHG_SECTION)
+        gitgate_body_end(x);
+    else if (x->state == XCHG_RELAY)
+        xchg_send_end(x, trailers, n);
+}
+
+void xchg_body_bad(struct xchg *x, enum http_refusal refusal) {
+    if (refusal == HTTP_REFUSED_NOT)
+        xchg_trouble(x, "request-truncated", "the client ended its request early");
+    else
+        xchg_trouble(x, http_refusal_code(refusal), "%s", http_refusal_text(refusal));
+    x->up_keep = false;
+    if (x->answer_head)
+        xchg_end(x, false);
+    else
+        refusal_malformed(x, 400, x->trouble, x->trouble_text);
+}
+
+void xchg_client_drained(struct xchg *x) {
+    if (x->state == XCHG_RELAY && x->link)
+        io_resume(x->link->io);
+}

@@ -1,0 +1,172 @@
+/*
+ * One request and its answer, from the head received to the outcome recorded, whatever transport carries it on either
+ * side.
+ *
+ *     XCHG_JUDGE ----> XCHG_SECTION   a push: its command list is read before the verdict (gitgate.h)
+ *         |                 |
+ *         +--------> XCHG_CREDENTIAL  the keeper renders the header
+ *         |                 |
+ *         |          XCHG_CONNECT     the upstream is found, connected to, verified
+ *         |                 |
+ *         |          XCHG_RELAY       the request goes up, the answer comes down
+ *         |                 |
+ *         +--------> XCHG_OVER        outcome recorded, everything given back; the struct waits for engine_reap
+ *
+ * xchg_enter() is the one writer of the state. The verdict is recorded on leaving JUDGE, SECTION or CREDENTIAL for
+ * CONNECT or for a refusal: before a byte goes upstream. The outcome is recorded by xchg_end(), which every path
+ * comes to, once.
+ *
+ * The client's side is behind `struct xchg_client`: a table of functions that HTTP/1 fills (conn_http1.c) and HTTP/2
+ * will. The exchange never touches the client's io.
+ */
+#ifndef PROXY_FLOW_XCHG_H
+#define PROXY_FLOW_XCHG_H
+
+#include "policy/facts.h"
+#include "policy/verdict.h"
+#include "proxy/codec/git.h"
+#include "proxy/codec/http1_write.h"
+#include "proxy/codec/target.h"
+#include "proxy/flow/conn.h"
+#include "proxy/flow/decision.h"
+#include "proxy/flow/upstream.h"
+#include "vault/bindings.h"
+#include "vault/client.h"
+
+struct gitgate;
+
+/* A request's body is kept for a second try up to this length. */
+#define XCHG_REPLAY_MAX 65536
+
+enum xchg_state { XCHG_JUDGE, XCHG_SECTION, XCHG_CREDENTIAL, XCHG_CONNECT, XCHG_RELAY, XCHG_OVER, XCHG_STATES };
+
+/* What an exchange asks of the transport that carries it to the client. */
+struct xchg_client {
+    /* Heads. `resp` is the upstream's; interim ones (1xx) may come before the last. Negative: it can't be written. */
+    int (*head)(struct xchg *x, const struct http1_response *resp);
+    /* An answer of exeat's own, whole. `more` are fields. */
+    int (*own)(struct xchg *x, int status, struct slice type, struct slice body, const struct http_field *more,
+               size_t nmore);
+    /* Answers a CONNECT by 200; after `over` everything starts again inside. Negative: not on this transport. */
+    int (*tunnel)(struct xchg *x);
+    /* "100 Continue", of exeat's own. */
+    void (*proceed)(struct xchg *x);
+    /* Body, and its end with trailers. Errors show as xchg_client_gone. */
+    void (*data)(struct xchg *x, struct slice bytes);
+    void (*end)(struct xchg *x, const struct http_field *trailers, size_t n);
+    /* What was written since is to go out now. */
+    void (*flush)(struct xchg *x);
+    /* Is the client slow? Then xchg_client_drained() follows. */
+    bool (*full)(struct xchg *x);
+    /* May the request's body come (xchg_body, xchg_body_end)? */
+    void (*want_body)(struct xchg *x, bool want);
+    /* The exchange is over and the transport may go on. `whole`: the answer was complete; else it is cut off, or, when
+     * no head was written (`silent`), the connection just ends. Called once, last; x must not be used after it. */
+    void (*over)(struct xchg *x, bool whole);
+};
+
+struct xchg {
+    struct conn *conn;
+    struct box *box;
+    const struct xchg_client *client;
+    enum xchg_state state;
+    struct xchg *next; /* of spare or dead ones */
+    struct decision decision;
+
+    /* the request */
+    struct buf head; /* its bytes; `req` points into them */
+    struct buf path;
+    struct target target;
+    struct git_request git;
+    struct facts facts;
+    struct verdict verdict;
+    bool judged; /* facts and verdict mean something */
+    struct gitgate *gate; /* of a push */
+    bool body_done;       /* all of the request's body has come */
+    bool internal; /* exeat's own host: no record */
+
+    /* the credential */
+    const struct binding *binding;
+    struct vault_request ask;
+    struct slice inject_name; /* into inject_text */
+    char inject_text[128];
+    struct secret inject;
+
+    /* the upstream */
+    struct upstream_attempt *attempt;
+    struct upstream_link *link;
+    char peer[ADDR_TEXT_MAX];
+    struct buf up_in;  /* bytes of the answer's head */
+    struct buf replay; /* the request's body as far as sent, for a second try */
+    struct http1_scan up_scan;
+    struct http1_body up_body;
+    bool chunked_up;  /* the request's body goes up chunked */
+    bool sent_head, sent_all, send_failed;
+    bool corked;   /* the head is written and more follows at once */
+    bool retried;
+    bool pooled;   /* a connection used before may carry it: if that fails, it can be repeated */
+    bool proceed_said; /* 100 Continue was answered by us */
+    unsigned interims; /* 1xx heads so far */
+    bool answer_head; /* the last head was passed on */
+    bool answer_done;
+    bool answer_any;  /* a byte of an answer has come */
+    bool up_keep;     /* the upstream's connection may be used again */
+    unsigned keep_ms; /* … for so long, by its own word */
+    bool head_request;
+    bool tunnel; /* a CONNECT that may go on: the transport starts again inside of it */
+
+    /* the outcome */
+    unsigned status;
+    uint64_t sent, received;
+    const char *trouble; /* a word for the record, NULL: none */
+    char trouble_text[256];
+
+    struct http1_request req;   /* last, as they are large and not cleared */
+    struct http1_response resp;
+};
+
+/* ---- for the transport ---- */
+
+/* A whole head has come: `head` is taken over (its memory moves, it is empty then). Parses, judges and goes on. The
+ * exchange may be over when this returns. NULL: memory is short. */
+struct xchg *xchg_new(struct conn *conn, const struct xchg_client *client);
+/* Begins with `x->head` filled and `x->req` parsed; parse_error is what http1_request_parse returned. */
+void xchg_start(struct xchg *x, int parse_error);
+void xchg_body(struct xchg *x, struct slice bytes);
+void xchg_body_end(struct xchg *x, struct http_field *trailers, size_t n);
+/* The request's body is malformed (its refusal), or ended early (HTTP_REFUSED_NOT). */
+void xchg_body_bad(struct xchg *x, enum http_refusal refusal);
+void xchg_client_drained(struct xchg *x);
+/* The client went away: no more is to be written. */
+void xchg_client_gone(struct xchg *x, const char *code, const char *why);
+
+/* ---- for the exchange's own files ---- */
+
+void xchg_enter(struct xchg *x, enum xchg_state state);
+/* The end of every path: outcome, upstream, memory; then client->over. */
+void xchg_end(struct xchg *x, bool whole);
+/* Remembers what went wrong for the outcome; the first one counts. */
+void xchg_trouble(struct xchg *x, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Hands the verdict over; no-op the second time. `code`/`reason` NULL: the policy's own. */
+void xchg_record(struct xchg *x, bool denied, const char *code, struct slice reason);
+/* Appends the request's URL in the record's form. */
+void xchg_put_url(struct xchg *x, struct buf *out);
+/* Frees what a dead exchange holds (engine_reap). */
+void xchg_recycle(struct xchg *x);
+
+/* xchg_judge.c */
+void xchg_judge(struct xchg *x);
+
+/* xchg_upstream.c: from the verdict to the request on its way */
+void xchg_go(struct xchg *x);         /* permitted: credential, upstream, relay */
+bool xchg_retry(struct xchg *x);      /* the pooled connection was stale: tries once more; false: it can't */
+void xchg_send_body(struct xchg *x, struct slice bytes);
+void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);
+void xchg_strip(struct xchg *x, struct http_field *fields, size_t n); /* marks the sandbox's own credentials */
+
+/* xchg_answer.c: from the upstream's first byte to its last */
+extern const struct io_events xchg_upstream_events;
+void xchg_answer_begin(struct xchg *x);
+
+#endif

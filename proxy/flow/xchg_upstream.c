@@ -1,0 +1,228 @@
+/*
+ * From a permitted request to the request on its way: credential, connection, head, body.
+ *
+ * Second tries. A pooled connection may be closed by its server just while a request goes out on it. What may be said
+ * twice (an idempotent method, no body or one that is kept here) takes any connection, and is said again on a fresh one
+ * when not a byte of an answer has come. What may not be said twice gets a fresh connection from the start, so that no
+ * such race exists.
+ */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "proxy/flow/gitgate.h"
+#include "proxy/flow/refusal.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+static const struct upstream_callbacks go_callbacks;
+
+/* ---- the sandbox's own credentials ---- */
+
+void xchg_strip(struct xchg *x, struct http_field *fields, size_t n) {
+    if (!x->binding && !x->inject_name.n)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        if (fields[i].hop)
+            continue;
+        if (binding_removes(x->binding, fields[i].name) ||
+            (x->inject_name.n && http_name_alike(fields[i].name, x->inject_name)))
+            fields[i].hop = true;
+    }
+}
+
+/* ---- connecting ---- */
+
+static bool go_may_repeat(const struct xchg *x) {
+    static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"};
+    bool same = x->git.kind == GIT_FETCH; /* a POST that only reads */
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        same |= slice_eq(x->req.method, slice_str(methods[i]));
+    return same && (x->body_done || (x->req.framing == HTTP_BODY_LENGTH && x->req.length <= XCHG_REPLAY_MAX));
+}
+
+static void go_connect(struct xchg *x, bool fresh) {
+    struct upstream_origin origin = {.scheme = x->target.scheme, .host = x->target.host, .port = x->target.port};
+    struct upstream_options options = {.fresh = fresh, .private_address = x->verdict.names_address};
+    xchg_enter(x, XCHG_CONNECT);
+    x->attempt = upstream_acquire(x->box->pool, &origin, &options, &go_callbacks, x);
+    if (!x->attempt)
+        refusal_trouble(x, 503, "no-memory", "out of memory");
+}
+
+bool xchg_retry(struct xchg *x) {
+    if (x->retried || x->answer_any || !x->pooled || !x->link || !x->link->reused)
+        return false;
+    log_debug("xchg %s: stale connection, once more", x->decision.id.text);
+    upstream_release(x->link, false, 0);
+    x->link = NULL;
+    x->retried = true;
+    x->send_failed = x->sent_head = x->sent_all = false;
+    x->client->want_body(x, false);
+    go_connect(x, true);
+    return true;
+}
+
+static void go_failed(void *arg, const struct upstream_failure *failure) {
+    struct xchg *x = arg;
+    engine_reap(x->box->engine);
+    x->attempt = NULL;
+    if (failure->peer.len)
+        addr_text(&failure->peer, true, x->peer);
+    int status = upstream_reason_refusal(failure->reason)    ? 403
+                 : failure->reason == UPSTREAM_TIMEOUT       ? 504
+                 : failure->reason == UPSTREAM_LIMIT         ? 503
+                                                             : 502;
+    refusal_trouble(x, status, upstream_reason_code(failure->reason), failure->text);
+}
+
+/* ---- the credential ---- */
+
+static void go_permitted(struct xchg *x) {
+    xchg_record(x, false, NULL, SLICE_NONE);
+    xchg_strip(x, x->req.fields, x->req.nfields);
+    x->pooled = go_may_repeat(x);
+    go_connect(x, !x->pooled);
+}
+
+static void go_rendered(struct vault_request *r, struct vault_answer *answer) {
+    struct xchg *x = r->arg;
+    engine_reap(x->box->engine);
+    if (answer->err) {
+        char why[512];
+        snprintf(why, sizeof why, "credential %.*s: %.*s", SLICE_ARG(x->verdict.credential), SLICE_ARG(answer->why));
+        refusal_other(x, "credential", slice_str(why));
+        return;
+    }
+    if (answer->header.n == 0 || answer->header.n > sizeof x->inject_text) {
+        refusal_other(x, "credential", SLICE("the credential's header has no usable name"));
+        return;
+    }
+    memcpy(x->inject_text, answer->header.p, answer->header.n);
+    x->inject_name = slice_make(x->inject_text, answer->header.n);
+    x->inject = answer->value;
+    answer->value = (struct secret){0};
+    go_permitted(x);
+}
+
+void xchg_go(struct xchg *x) {
+    if (x->verdict.credential.n == 0) {
+        go_permitted(x);
+        return;
+    }
+    xchg_enter(x, XCHG_CREDENTIAL);
+    struct vault_origin origin = {
+        .scheme = x->target.scheme, .host = url_host_slice(&x->target.host), .port = x->target.port};
+    x->ask.done = go_rendered;
+    x->ask.arg = x;
+    int r = vault_ask_render(x->box->engine->config.vault, &x->ask, x->box->id, x->verdict.credential, &origin,
+                             x->target.path);
+    if (r)
+        refusal_other(x, "credential", SLICE("the keeper of credentials can't be asked"));
+}
+
+/* ---- sending ---- */
+
+static int go_write_head(struct xchg *x) {
+    struct buf *queue = io_queue(x->link->io);
+    char host_text[URL_HOST_MAX + 8];
+    struct buf host = {.data = host_text, .cap = sizeof host_text, .limit = sizeof host_text};
+    if (target_host_field(&host, &x->target))
+        return ERR_INTERNAL;
+    struct http_field add = {.name = x->inject_name, .value = secret_slice(&x->inject)};
+    struct http1_write opt = {
+        .add = &add,
+        .nadd = x->inject_name.n ? 1 : 0,
+        .host = buf_slice(&host),
+        .drop_expect = x->proceed_said,
+    };
+    if (opt.nadd) {
+        /* room before the secret is written, for what follows it too: a queue that grows leaves a copy behind */
+        char *room;
+        int r = buf_reserve(queue, x->head.limit + add.value.n + IO_RECORD, &room);
+        if (r)
+            return r;
+        io_sensitive(x->link->io);
+    }
+    return http1_write_request(queue, &x->req, &opt);
+}
+
+/* The whole of a body that is known already, on a second try or after the section of a push was judged. */
+static void go_send_known(struct xchg *x) {
+    struct slice known = gitgate_held(x);
+    if (known.n)
+        xchg_send_body(x, known);
+    if (x->retried && buf_len(&x->replay) > 0) {
+        x->sent = buf_len(&x->replay);
+        io_write(x->link->io, buf_slice(&x->replay), true);
+    }
+}
+
+static void go_send(struct xchg *x) {
+    int r = go_write_head(x);
+    if (r) {
+        refusal_trouble(x, 502, "head", "the request's head can't be written");
+        return;
+    }
+    x->sent_head = x->corked = true;
+    xchg_answer_begin(x);
+    go_send_known(x);
+    if (x->body_done)
+        xchg_send_end(x, NULL, 0);
+    else
+        x->client->want_body(x, true);
+    if (x->state == XCHG_RELAY && x->link) {
+        x->corked = false;
+        if (io_flush(x->link->io))
+            x->send_failed = true;
+    }
+}
+
+static void go_ready(void *arg, struct upstream_link *link) {
+    struct xchg *x = arg;
+    engine_reap(x->box->engine);
+    x->attempt = NULL;
+    x->link = link;
+    addr_text(&link->peer, true, x->peer);
+    io_own(link->io, &xchg_upstream_events, x);
+    xchg_enter(x, XCHG_RELAY);
+    go_send(x);
+}
+
+static const struct upstream_callbacks go_callbacks = {.ready = go_ready, .failed = go_failed};
+
+/* ---- the body ---- */
+
+static void go_write(struct xchg *x, struct slice bytes, bool more) {
+    if (!x->send_failed && io_write(x->link->io, bytes, more))
+        x->send_failed = true;
+}
+
+void xchg_send_body(struct xchg *x, struct slice bytes) {
+    if (x->send_failed || bytes.n == 0)
+        return;
+    x->sent += bytes.n;
+    if (x->pooled && !x->retried)
+        buf_put(&x->replay, bytes);
+    io_deadline(x->link->io, x->box->engine->config.limits.answer_ms);
+    if (x->req.framing == HTTP_BODY_CHUNKED) {
+        char size[HTTP1_CHUNK_HEAD_MAX];
+        go_write(x, slice_make(size, http1_chunk_head(size, bytes.n)), true);
+        go_write(x, bytes, true);
+        go_write(x, SLICE("\r\n"), x->corked);
+    } else {
+        go_write(x, bytes, x->corked);
+    }
+    if (!x->send_failed && io_full(x->link->io))
+        x->client->want_body(x, false);
+}
+
+void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
+    if (!x->send_failed && x->req.framing == HTTP_BODY_CHUNKED) {
+        xchg_strip(x, trailers, n);
+        if (http1_chunk_end(io_queue(x->link->io), trailers, n, NULL, 0))
+            x->send_failed = true;
+        else if (!x->corked)
+            go_write(x, SLICE_NONE, false);
+    }
+    x->sent_all = !x->send_failed;
+}
