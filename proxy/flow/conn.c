@@ -135,10 +135,10 @@ struct target_identity conn_identity(const struct conn *conn) {
 void conn_refuse(struct conn *conn, const char *code, const char *why) {
     struct engine *engine = conn->box->engine;
     struct buf *url = &engine->text;
-    struct slice host = conn->sni.n         ? url_host_slice(&conn->sni)
-                        : conn->tunnelled   ? url_host_slice(&conn->inner)
-                        : conn->dialed.n    ? conn->dialed
-                                            : slice_str(conn->dial_text);
+    struct slice host = conn->sni.n       ? url_host_slice(&conn->sni)
+                        : conn->tunnelled ? url_host_slice(&conn->inner)
+                        : conn->dialed.n  ? conn->dialed
+                                          : slice_str(conn->dial_text);
     char authority[URL_HOST_MAX + 16];
     snprintf(authority, sizeof authority, "%.*s:%u", SLICE_ARG(host), conn->port);
     buf_clear(url);
@@ -147,10 +147,8 @@ void conn_refuse(struct conn *conn, const char *code, const char *why) {
                    SLICE_NONE, 0);
     struct decision decision;
     decision_begin(&decision);
-    struct record r = {.denied = true,
-                       .code = slice_str(code),
-                       .reason = slice_str(why),
-                       .url = buf_slice(url)};
+    struct record r = {
+        .denied = true, .code = slice_str(code), .reason = slice_str(why), .url = buf_slice(url)};
     decision_verdict(conn->box, &decision, &r, SLICE_NONE);
     conn_close(conn);
 }
@@ -171,9 +169,7 @@ static void conn_sniffed(struct conn *conn) {
         return;
     }
     case SNIFF_HTTP: conn_http1_begin(conn); return;
-    case SNIFF_HTTP2:
-        conn_refuse(conn, "http2-clear", "HTTP/2 in clear text is not served");
-        return;
+    case SNIFF_HTTP2: conn_refuse(conn, "http2-clear", "HTTP/2 in clear text is not served"); return;
     case SNIFF_SSH: conn_refuse(conn, "ssh", "neither TLS nor HTTP: SSH"); return;
     case SNIFF_OTHER: conn_refuse(conn, "not-tls-nor-http", "neither TLS nor HTTP"); return;
     }

@@ -34,9 +34,9 @@ enum conn_state { CONN_SNIFF, CONN_HELLO, CONN_SHAKE, CONN_HTTP, CONN_OVER, CONN
 
 /* What one hop of HTTP/1 is doing; conn_http1.c's. */
 enum h1_phase {
-    H1_HEAD, /* between two requests, or a head is on its way */
-    H1_BODY, /* the exchange may be given its request's body (body_wanted says whether now) */
-    H1_WAIT, /* the request is complete; the answer is not */
+    H1_HEAD,  /* between two requests, or a head is on its way */
+    H1_BODY,  /* the exchange may be given its request's body (body_wanted says whether now) */
+    H1_WAIT,  /* the request is complete; the answer is not */
     H1_DRAIN, /* the answer is complete; the rest of the request's body is thrown away */
 };
 
@@ -47,22 +47,23 @@ struct conn {
     enum conn_state state;
 
     /* identity */
-    struct addr dst;      /* as the client dialled it */
-    struct slice dialed;  /* the name that dst was given for, or dst's text (dial_text), or empty: it means nothing */
+    struct addr dst; /* as the client dialled it */
+    struct slice
+        dialed; /* the name that dst was given for, or dst's text (dial_text), or empty: it means nothing */
     char dial_text[ADDR_TEXT_MAX];
-    uint16_t port;        /* of dst, or of the CONNECT */
-    bool direct;          /* the listener itself was dialled: an explicit proxy's client */
-    bool tunnelled;       /* inside of a CONNECT; `inner` is its host */
+    uint16_t port;  /* of dst, or of the CONNECT */
+    bool direct;    /* the listener itself was dialled: an explicit proxy's client */
+    bool tunnelled; /* inside of a CONNECT; `inner` is its host */
     bool tls;
     struct url_host inner;
     struct url_host sni; /* n == 0: none */
 
     /* TLS accept */
     struct leaf_waiter leaf;
-    SSL_CTX *leaf_ctx;       /* the answer; borrowed */
+    SSL_CTX *leaf_ctx; /* the answer; borrowed */
     int leaf_err;
     bool leaf_known;
-    const char *hello_code;  /* why the hello was refused: a word, and a sentence; NULL: it was not */
+    const char *hello_code; /* why the hello was refused: a word, and a sentence; NULL: it was not */
     const char *hello_why;
 
     /* HTTP/1 */
@@ -72,11 +73,11 @@ struct conn {
     struct http1_body body;
     struct xchg *x;
     bool body_wanted;
-    bool running;       /* conn_http1 is at work further up the stack */
-    bool close_after;   /* the answer said "close", or its framing does */
-    bool half_closed;   /* the client has ended its side properly */
-    bool chunked_out;   /* of the answer under way */
-    bool first_done;    /* a request has been served: what is idle now is a kept connection */
+    bool running;     /* conn_http1 is at work further up the stack */
+    bool close_after; /* the answer said "close", or its framing does */
+    bool half_closed; /* the client has ended its side properly */
+    bool chunked_out; /* of the answer under way */
+    bool first_done;  /* a request has been served: what is idle now is a kept connection */
     uint64_t drain_left;
     unsigned linger_drain; /* bytes that may come while the last answer is read; 0: the usual */
 };

@@ -11,10 +11,11 @@
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
-#define H1_STEP  4096         /* read at a time while a head is awaited */
-#define H1_AHEAD 16384        /* pipelined bytes that are kept */
+#define H1_STEP   4096        /* read at a time while a head is awaited */
+#define H1_AHEAD  16384       /* pipelined bytes that are kept */
 #define H1_SETTLE (64u << 10) /* so much of a request's body is read and thrown away to keep a connection */
-#define H1_DRAIN_BODY (8u << 20) /* … and so much to let the client read an answer before the connection ends */
+#define H1_DRAIN_BODY                                                                                        \
+    (8u << 20) /* … and so much to let the client read an answer before the connection ends */
 
 static const struct xchg_client h1_client;
 static void h1_run(struct conn *conn);
@@ -356,8 +357,8 @@ static int h1_head(struct xchg *x, const struct http1_response *resp) {
     return 0;
 }
 
-static int h1_own(struct xchg *x, int status, struct slice type, struct slice body, const struct http_field *more,
-                  size_t nmore) {
+static int h1_own(struct xchg *x, int status, struct slice type, struct slice body,
+                  const struct http_field *more, size_t nmore) {
     struct conn *conn = x->conn;
     if (!h1_settles(conn))
         conn->close_after = true;

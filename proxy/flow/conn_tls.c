@@ -66,8 +66,8 @@ SSL_CTX *conn_tls_context(void) {
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     /* A truncated request is told by its own framing, a missing close_notify by io's end: OpenSSL is not to hide it. */
     SSL_CTX_clear_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-                                 SSL_OP_PRIORITIZE_CHACHA);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1);
     SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"exeat", 5);
@@ -95,9 +95,9 @@ static bool conn_names_address(const struct conn *conn, const struct url_host *h
                       .path = SLICE("/")};
     struct verdict v;
     policy_judge(conn->box->policy, &f, &v);
-    return v.action == VERDICT_ALLOW || (v.reason != REASON_NO_RULES && v.reason != REASON_HOST &&
-                                         v.reason != REASON_ADDRESS && v.reason != REASON_SCHEME &&
-                                         v.reason != REASON_PORT);
+    return v.action == VERDICT_ALLOW ||
+           (v.reason != REASON_NO_RULES && v.reason != REASON_HOST && v.reason != REASON_ADDRESS &&
+            v.reason != REASON_SCHEME && v.reason != REASON_PORT);
 }
 
 /* The client named no host. By address it may be served where a rule spells that address out. */
@@ -172,7 +172,8 @@ static void conn_on_leaf(struct leaf_waiter *w, SSL_CTX *ctx, int err, const cha
     if (!err && !SSL_set_SSL_CTX(conn->io->ssl, ctx))
         err = ERR_CRYPTO;
     if (err) {
-        log_warn("no certificate for %.*s: %s", SLICE_ARG(url_host_slice(&conn->sni)), why ? why : err_text(err));
+        log_warn("no certificate for %.*s: %s", SLICE_ARG(url_host_slice(&conn->sni)),
+                 why ? why : err_text(err));
         conn_hello_refused(conn, "no-certificate", "no certificate could be made for this name");
     }
     conn->leaf_known = true;

@@ -67,7 +67,8 @@ void decision_begin(struct decision *d) {
     *d = (struct decision){.id = ulid_new(), .began = clock_monotonic_ms()};
 }
 
-static void decision_fill(struct box *box, const struct decision *d, struct record *r, enum record_event event) {
+static void decision_fill(struct box *box, const struct decision *d, struct record *r,
+                          enum record_event event) {
     r->event = event;
     r->id = d->id;
     r->time_ms = clock_wall_ms();

@@ -296,7 +296,8 @@ static struct box *engine_find(struct engine *engine, uint64_t id) {
     return box;
 }
 
-static int engine_refuse_sandbox(const struct engine_sandbox *sandbox, int err, struct errmsg *msg, const char *why) {
+static int engine_refuse_sandbox(const struct engine_sandbox *sandbox, int err, struct errmsg *msg,
+                                 const char *why) {
     for (size_t i = 0; i < sandbox->nlisteners; i++)
         close(sandbox->listeners[i].fd);
     return errmsg_set(msg, err, "%s", why);

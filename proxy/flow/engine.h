@@ -35,9 +35,9 @@ struct engine_limits {
     unsigned handshake_ms; /* 30 s: first byte to end of the TLS handshake */
     unsigned head_ms;      /* 30 s: first byte of a request's head to its last */
     unsigned idle_ms;      /* 5 min: a client's connection between two requests, and before the first byte */
-    unsigned answer_ms;    /* 30 min: request sent to head of the answer, and between two pieces of an answer */
-    unsigned body_ms;      /* 10 min: between two pieces of a request's body */
-    unsigned linger_ms;    /* 10 s: after a refusal, see io_linger */
+    unsigned answer_ms; /* 30 min: request sent to head of the answer, and between two pieces of an answer */
+    unsigned body_ms;   /* 10 min: between two pieces of a request's body */
+    unsigned linger_ms; /* 10 s: after a refusal, see io_linger */
     unsigned connections;         /* open client connections of the worker, 16384 */
     unsigned sandbox_connections; /* … of one sandbox, 4096 */
     unsigned accept_burst;        /* accepted in one turn of the loop, 32 */
@@ -73,8 +73,8 @@ struct engine_listener {
 };
 
 struct engine_sandbox {
-    uint64_t id;               /* as the keeper knows it */
-    struct slice name;         /* for records and refusals; copied, at most ENGINE_NAME_MAX bytes */
+    uint64_t id;                 /* as the keeper knows it */
+    struct slice name;           /* for records and refusals; copied, at most ENGINE_NAME_MAX bytes */
     const struct policy *policy; /* borrowed until engine_remove_sandbox has returned */
     struct names *names;         /* borrowed likewise; NULL: no address is known to mean a name */
     struct engine_listener listeners[ENGINE_LISTENERS_MAX];

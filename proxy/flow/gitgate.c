@@ -7,10 +7,10 @@
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
-#define GATE_HELD_MAX    (GIT_SECTION_MAX + IO_SCRATCH)
-#define GATE_INFLATE     16384     /* bytes inflated in one step */
-#define GATE_REPORT_MAX  (12u << 20) /* bytes of a refusal: a line for each of GIT_COMMANDS_MAX refs */
-#define GATE_DRAIN       (512u << 20) /* of a refused push, so that git comes to read the answer */
+#define GATE_HELD_MAX   (GIT_SECTION_MAX + IO_SCRATCH)
+#define GATE_INFLATE    16384        /* bytes inflated in one step */
+#define GATE_REPORT_MAX (12u << 20)  /* bytes of a refusal: a line for each of GIT_COMMANDS_MAX refs */
+#define GATE_DRAIN      (512u << 20) /* of a refused push, so that git comes to read the answer */
 
 struct gitgate {
     struct git_push push;
@@ -102,7 +102,8 @@ static void gate_refuse(struct xchg *x, const char *code, struct slice reason) {
     x->client->want_body(x, false);
     xchg_record(x, true, code, reason);
     gate_message(x, reason, &message);
-    int r = git_report_refusal(&body, &gate->push, gate->bad ? gate_reason_bad : gate_reason, x, buf_slice(&message));
+    int r = git_report_refusal(&body, &gate->push, gate->bad ? gate_reason_bad : gate_reason, x,
+                               buf_slice(&message));
     if (r == 0) {
         x->status = 200;
         x->conn->linger_drain = GATE_DRAIN;
@@ -202,8 +203,9 @@ static int gate_inflate(struct xchg *x, struct slice bytes) {
         int g = gunzip_feed(&gate->gunzip, bytes, &used, &gate->plain, GATE_INFLATE);
         bytes = slice_from(bytes, used);
         if (g && g != ERR_EOF) {
-            gate_unreadable(x, "push-malformed", g == ERR_LIMIT ? "the command list is too long"
-                                                                : "the body is not gzip, as it claims to be");
+            gate_unreadable(x, "push-malformed",
+                            g == ERR_LIMIT ? "the command list is too long"
+                                           : "the body is not gzip, as it claims to be");
             return ERR_DENIED;
         }
         size_t came = buf_len(&gate->plain);

@@ -41,7 +41,8 @@ static void put_outcome_text(const struct buf *bytes, struct buf *out) {
     struct record_ref *refs = calloc(RECORD_REFS_MAX, sizeof *refs);
     struct msg_in m;
     struct record r;
-    if (refs && msg_parse(&m, bytes->data + bytes->start, buf_len(bytes)) == 0 && record_decode(&m, &r, refs) == 0) {
+    if (refs && msg_parse(&m, bytes->data + bytes->start, buf_len(bytes)) == 0 &&
+        record_decode(&m, &r, refs) == 0) {
         buf_printf(out, "  outcome:   ");
         if (r.has & RECORD_HAS_STATUS)
             buf_printf(out, "status %u, ", r.status);
@@ -84,7 +85,8 @@ static void serve_why(struct xchg *x, struct slice id_text, struct buf *page) {
     const struct why_entry *e = ulid_parse(id_text, &id) ? why_find(&x->box->why, &id) : NULL;
     bool text = refusal_wants_text(x);
     if (!e) {
-        internal_answer(x, 404, TYPE_TEXT, SLICE("exeat: no such decision among the last ones of this sandbox\n"));
+        internal_answer(x, 404, TYPE_TEXT,
+                        SLICE("exeat: no such decision among the last ones of this sandbox\n"));
         return;
     }
     put_why(e, text, page);

@@ -31,11 +31,11 @@
 #include "base/addr.h"
 #include "base/buf.h"
 
-#define IO_HIGH      (64u << 10)  /* queued bytes from which the other side stops reading */
-#define IO_LOW       (16u << 10)  /* … and at which it goes on */
-#define IO_QUEUE_MAX (16u << 20)  /* more than that queued is ERR_LIMIT */
-#define IO_SCRATCH   (32u << 10)  /* bytes of io_scratch() */
-#define IO_RECORD    16384        /* bytes of one TLS record at most: what one write carries */
+#define IO_HIGH      (64u << 10) /* queued bytes from which the other side stops reading */
+#define IO_LOW       (16u << 10) /* … and at which it goes on */
+#define IO_QUEUE_MAX (16u << 20) /* more than that queued is ERR_LIMIT */
+#define IO_SCRATCH   (32u << 10) /* bytes of io_scratch() */
+#define IO_RECORD    16384       /* bytes of one TLS record at most: what one write carries */
 
 struct io;
 
@@ -81,8 +81,8 @@ struct io {
     void *arg; /* the owner's */
     enum io_state state;
 
-    enum io_end end; /* set by the io_read that returned ERR_EOF */
-    int sys_errno;   /* of the last failed system call */
+    enum io_end end;         /* set by the io_read that returned ERR_EOF */
+    int sys_errno;           /* of the last failed system call */
     uint64_t received, sent; /* bytes above TLS: read by the owner, and taken by socket or TLS */
 
     /* private */
@@ -94,8 +94,8 @@ struct io {
     bool rd_on, wr_on; /* events are added */
     bool blocked;      /* the socket was full: only the event writes, all others queue */
     bool paused;
-    bool dry;                    /* the last recv() was a short one: the next would only say EAGAIN */
-    bool was_full;               /* io_full() said yes, `drained` is owed */
+    bool dry;      /* the last recv() was a short one: the next would only say EAGAIN */
+    bool was_full; /* io_full() said yes, `drained` is owed */
     bool write_failed;
     bool shut_wanted, shut_done; /* io_shutdown was called; close_notify and FIN are out */
     bool read_wants_write, write_wants_read;
@@ -112,7 +112,8 @@ struct io {
 /* Takes `fd`, which must be non-blocking and CLOEXEC. `connecting`: a connect() is under way on it; TCP_NODELAY is
  * set, and `ready` follows. (Accepted sockets inherit TCP_NODELAY from their listener, which saves a system call.)
  * Otherwise reading begins at once. NULL: out of memory; fd is closed. */
-struct io *io_open(struct event_base *base, int fd, bool connecting, const struct io_events *events, void *arg);
+struct io *io_open(struct event_base *base, int fd, bool connecting, const struct io_events *events,
+                   void *arg);
 
 /* Hands the io to another owner. */
 void io_own(struct io *io, const struct io_events *events, void *arg);
@@ -126,8 +127,7 @@ int io_tls(struct io *io, SSL *ssl);
 void io_handshake(struct io *io);
 
 /* Does the handshake wait in the client-hello callback? */
-static inline bool io_suspended(const struct io *io)
-{
+static inline bool io_suspended(const struct io *io) {
     return io->suspended;
 }
 
@@ -175,8 +175,7 @@ int io_flush(struct io *io);
  * there (buf_reserve) before it is written, since growing leaves a copy behind. */
 void io_sensitive(struct io *io);
 
-static inline size_t io_queued(const struct io *io)
-{
+static inline size_t io_queued(const struct io *io) {
     return buf_len(&io->queue);
 }
 /* The watermark. Remembered, so that `drained` is called. */

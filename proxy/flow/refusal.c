@@ -111,7 +111,8 @@ static void say_in_form(struct xchg *x, const struct saying *s) {
         put_text(x, s, &body);
     else
         put_json(x, s, &body);
-    say(x, text ? SLICE("text/plain; charset=utf-8") : SLICE("application/problem+json"), buf_slice(&body), s->status);
+    say(x, text ? SLICE("text/plain; charset=utf-8") : SLICE("application/problem+json"), buf_slice(&body),
+        s->status);
     buf_release(&body);
 }
 

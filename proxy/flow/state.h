@@ -44,8 +44,8 @@ struct box {
     size_t nlisteners;
     struct conn *conns;
     size_t nconns;
-    struct why why;        /* its last decisions */
-    uint64_t shed_noted;   /* monotonic ms of the last record about connections refused for a limit */
+    struct why why;      /* its last decisions */
+    uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
 
 struct engine {
@@ -59,16 +59,16 @@ struct engine {
     struct conn *dead_conns;
     struct xchg *dead_xchgs, *spare_xchgs;
     size_t nspare;
-    int reserve_fd;      /* given up for a moment when descriptors run out */
-    struct event retry;  /* accepting goes on */
+    int reserve_fd;     /* given up for a moment when descriptors run out */
+    struct event retry; /* accepting goes on */
     bool accept_paused;
     bool draining;
     struct event drain_timer;
     void (*drain_done)(void *arg);
     void *drain_arg;
     struct engine_stats stats;
-    struct buf text;   /* one block for texts that are made and sent at once */
-    struct buf text2;  /* … and another */
+    struct buf text;  /* one block for texts that are made and sent at once */
+    struct buf text2; /* … and another */
 };
 
 static inline struct slice box_name(const struct box *box) {

@@ -91,7 +91,8 @@ void xchg_put_url(struct xchg *x, struct buf *out) {
     if (t->host.n == 0) {
         struct slice host = conn->sni.n ? url_host_slice(&conn->sni) : conn->dialed;
         snprintf(authority, sizeof authority, "%.*s", SLICE_ARG(host));
-        record_put_url(out, conn->tls ? URL_HTTPS : URL_HTTP, slice_str(authority), SLICE_NONE, SLICE_NONE, 0);
+        record_put_url(out, conn->tls ? URL_HTTPS : URL_HTTP, slice_str(authority), SLICE_NONE, SLICE_NONE,
+                       0);
         return;
     }
     enum url_scheme scheme = t->port ? t->scheme : conn->tls ? URL_HTTPS : URL_HTTP;

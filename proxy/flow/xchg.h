@@ -38,15 +38,23 @@ struct gitgate;
 /* A request's body is kept for a second try up to this length. */
 #define XCHG_REPLAY_MAX 65536
 
-enum xchg_state { XCHG_JUDGE, XCHG_SECTION, XCHG_CREDENTIAL, XCHG_CONNECT, XCHG_RELAY, XCHG_OVER, XCHG_STATES };
+enum xchg_state {
+    XCHG_JUDGE,
+    XCHG_SECTION,
+    XCHG_CREDENTIAL,
+    XCHG_CONNECT,
+    XCHG_RELAY,
+    XCHG_OVER,
+    XCHG_STATES
+};
 
 /* What an exchange asks of the transport that carries it to the client. */
 struct xchg_client {
     /* Heads. `resp` is the upstream's; interim ones (1xx) may come before the last. Negative: it can't be written. */
     int (*head)(struct xchg *x, const struct http1_response *resp);
     /* An answer of exeat's own, whole. `more` are fields. */
-    int (*own)(struct xchg *x, int status, struct slice type, struct slice body, const struct http_field *more,
-               size_t nmore);
+    int (*own)(struct xchg *x, int status, struct slice type, struct slice body,
+               const struct http_field *more, size_t nmore);
     /* Answers a CONNECT by 200; after `over` everything starts again inside. Negative: not on this transport. */
     int (*tunnel)(struct xchg *x);
     /* "100 Continue", of exeat's own. */
@@ -80,10 +88,10 @@ struct xchg {
     struct git_request git;
     struct facts facts;
     struct verdict verdict;
-    bool judged; /* facts and verdict mean something */
+    bool judged;          /* facts and verdict mean something */
     struct gitgate *gate; /* of a push */
     bool body_done;       /* all of the request's body has come */
-    bool internal; /* exeat's own host: no record */
+    bool internal;        /* exeat's own host: no record */
 
     /* the credential */
     const struct binding *binding;
@@ -100,14 +108,14 @@ struct xchg {
     struct buf replay; /* the request's body as far as sent, for a second try */
     struct http1_scan up_scan;
     struct http1_body up_body;
-    bool chunked_up;  /* the request's body goes up chunked */
+    bool chunked_up; /* the request's body goes up chunked */
     bool sent_head, sent_all, send_failed;
-    bool corked;   /* the head is written and more follows at once */
+    bool corked; /* the head is written and more follows at once */
     bool retried;
-    bool pooled;   /* a connection used before may carry it: if that fails, it can be repeated */
+    bool pooled;       /* a connection used before may carry it: if that fails, it can be repeated */
     bool proceed_said; /* 100 Continue was answered by us */
     unsigned interims; /* 1xx heads so far */
-    bool answer_head; /* the last head was passed on */
+    bool answer_head;  /* the last head was passed on */
     bool answer_done;
     bool answer_any;  /* a byte of an answer has come */
     bool up_keep;     /* the upstream's connection may be used again */
@@ -121,7 +129,7 @@ struct xchg {
     const char *trouble; /* a word for the record, NULL: none */
     char trouble_text[256];
 
-    struct http1_request req;   /* last, as they are large and not cleared */
+    struct http1_request req; /* last, as they are large and not cleared */
     struct http1_response resp;
 };
 
@@ -159,11 +167,12 @@ void xchg_recycle(struct xchg *x);
 void xchg_judge(struct xchg *x);
 
 /* xchg_upstream.c: from the verdict to the request on its way */
-void xchg_go(struct xchg *x);         /* permitted: credential, upstream, relay */
-bool xchg_retry(struct xchg *x);      /* the pooled connection was stale: tries once more; false: it can't */
+void xchg_go(struct xchg *x);    /* permitted: credential, upstream, relay */
+bool xchg_retry(struct xchg *x); /* the pooled connection was stale: tries once more; false: it can't */
 void xchg_send_body(struct xchg *x, struct slice bytes);
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);
-void xchg_strip(struct xchg *x, struct http_field *fields, size_t n); /* marks the sandbox's own credentials */
+void xchg_strip(struct xchg *x, struct http_field *fields,
+                size_t n); /* marks the sandbox's own credentials */
 
 /* xchg_answer.c: from the upstream's first byte to its last */
 extern const struct io_events xchg_upstream_events;

@@ -59,7 +59,8 @@ static void answer_instead_of_prompt(struct xchg *x) {
         snprintf(why, sizeof why, "%s refused the credential %.*s (status 401)", x->target.host.text,
                  SLICE_ARG(x->verdict.credential));
     else
-        snprintf(why, sizeof why, "%s wants a credential (status 401), and the rule lends none", x->target.host.text);
+        snprintf(why, sizeof why, "%s wants a credential (status 401), and the rule lends none",
+                 x->target.host.text);
     x->up_keep = false;
     refusal_trouble(x, 403, "upstream-unauthorized", why);
 }

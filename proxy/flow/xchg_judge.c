@@ -77,7 +77,8 @@ void xchg_judge(struct xchg *x) {
         return;
     }
     if (r) {
-        refusal_malformed(x, target_refusal_status(t->refusal), target_refusal_code(t->refusal), t->error.text);
+        refusal_malformed(x, target_refusal_status(t->refusal), target_refusal_code(t->refusal),
+                          t->error.text);
         return;
     }
     x->head_request = slice_eq(x->req.method, SLICE("HEAD"));

@@ -41,7 +41,8 @@ static bool go_may_repeat(const struct xchg *x) {
 }
 
 static void go_connect(struct xchg *x, bool fresh) {
-    struct upstream_origin origin = {.scheme = x->target.scheme, .host = x->target.host, .port = x->target.port};
+    struct upstream_origin origin = {
+        .scheme = x->target.scheme, .host = x->target.host, .port = x->target.port};
     struct upstream_options options = {.fresh = fresh, .private_address = x->verdict.names_address};
     xchg_enter(x, XCHG_CONNECT);
     x->attempt = upstream_acquire(x->box->pool, &origin, &options, &go_callbacks, x);
@@ -68,10 +69,10 @@ static void go_failed(void *arg, const struct upstream_failure *failure) {
     x->attempt = NULL;
     if (failure->peer.len)
         addr_text(&failure->peer, true, x->peer);
-    int status = upstream_reason_refusal(failure->reason)    ? 403
-                 : failure->reason == UPSTREAM_TIMEOUT       ? 504
-                 : failure->reason == UPSTREAM_LIMIT         ? 503
-                                                             : 502;
+    int status = upstream_reason_refusal(failure->reason) ? 403
+                 : failure->reason == UPSTREAM_TIMEOUT    ? 504
+                 : failure->reason == UPSTREAM_LIMIT      ? 503
+                                                          : 502;
     refusal_trouble(x, status, upstream_reason_code(failure->reason), failure->text);
 }
 
@@ -89,7 +90,8 @@ static void go_rendered(struct vault_request *r, struct vault_answer *answer) {
     engine_reap(x->box->engine);
     if (answer->err) {
         char why[512];
-        snprintf(why, sizeof why, "credential %.*s: %.*s", SLICE_ARG(x->verdict.credential), SLICE_ARG(answer->why));
+        snprintf(why, sizeof why, "credential %.*s: %.*s", SLICE_ARG(x->verdict.credential),
+                 SLICE_ARG(answer->why));
         refusal_other(x, "credential", slice_str(why));
         return;
     }
@@ -114,8 +116,8 @@ void xchg_go(struct xchg *x) {
         .scheme = x->target.scheme, .host = url_host_slice(&x->target.host), .port = x->target.port};
     x->ask.done = go_rendered;
     x->ask.arg = x;
-    int r = vault_ask_render(x->box->engine->config.vault, &x->ask, x->box->id, x->verdict.credential, &origin,
-                             x->target.path);
+    int r = vault_ask_render(x->box->engine->config.vault, &x->ask, x->box->id, x->verdict.credential,
+                             &origin, x->target.path);
     if (r)
         refusal_other(x, "credential", SLICE("the keeper of credentials can't be asked"));
 }
