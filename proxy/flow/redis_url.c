@@ -160,7 +160,7 @@ static int parse_tcp(struct slice rest, struct redis_url *u, struct errmsg *msg)
 static int parse_unix(struct slice rest, struct redis_url *u, struct errmsg *msg) {
     struct slice path, query;
     bool has_query = slice_cut(rest, '?', &path, &query);
-    if (path.n == 0 || path.p[0] != '/')
+    if (path.n == 0 || path.p[0] != '/' || slice_starts(path, SLICE("//")))
         return errmsg_set(msg, ERR_USAGE, "--redis: unix: needs an absolute path");
     if (path.n >= sizeof u->path)
         return errmsg_set(msg, ERR_USAGE, "--redis: the path is longer than %zu bytes", sizeof u->path - 1);
