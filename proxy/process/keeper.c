@@ -86,7 +86,7 @@ static int load_vault(struct keeper_process *k, const char *path, int text_fd, s
     int r = memory_file_map(text_fd, &text);
     if (r < 0)
         return r;
-    r = vault_parse(path, text, &k->vault, diags);
+    r = vault_parse(path, NULL, text, &k->vault, diags);
     memory_file_unmap(&text);
     if (r == 0)
         r = vault_resolve(k->vault, VAULT_EXEC_MS, diags);

@@ -65,7 +65,7 @@ static int prepare_vault(struct prepared *p, struct buf *out) {
         errmsg_prefix(&msg, "--vault");
         return complain(out, r, &msg);
     }
-    return vault_parse(p->config->vault, buf_slice(&p->vault_text), &p->vault, out);
+    return vault_parse(p->config->vault, NULL, buf_slice(&p->vault_text), &p->vault, out);
 }
 
 /* With a vault at hand a credential that it does not have is a slip of the pen. Without one, a request that would be lent the
