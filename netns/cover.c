@@ -2,12 +2,16 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "netns/mountinfo.h"
@@ -21,7 +25,8 @@ struct cover {
     const struct wire_spec *spec;
     struct stage *stage;
     struct mountinfo mounts;
-    char empty[PATH_MAX]; /* the empty file */
+    char empty[PATH_MAX]; /* an empty file */
+    char dead[PATH_MAX];  /* a socket that nobody listens on */
     struct errmsg *msg;
 };
 
@@ -62,7 +67,7 @@ static int cover_one(void *arg, const char *path) {
     if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode))
         return 0;
     if (!S_ISDIR(st.st_mode))
-        return mount_bind(c->empty, path, false, c->msg);
+        return mount_bind(S_ISSOCK(st.st_mode) ? c->dead : c->empty, path, false, c->msg);
     /* as root all owners are mapped; without, the directory is the caller's or nobody's to write to */
     bool mine = c->spec->root || st.st_uid == geteuid();
     snprintf(options, sizeof options, "mode=%o,uid=%u,gid=%u,size=64m,nr_inodes=16k",
@@ -152,6 +157,32 @@ static int cover_procs(struct cover *c) {
     return 0;
 }
 
+/* On a tmpfs of its own that can be written to, or connect would say that it can't be, and not that nobody is there. */
+static int dead_socket(struct cover *c, char *dir) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int r = stage_dir(c->stage, dir, c->msg);
+    if (r == 0)
+        r = mount_tmpfs(dir, "mode=755,size=64k,nr_inodes=8", c->msg);
+    if (r)
+        return r;
+    /* by a short name, sun_path holds no more */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int back = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    a.sun_path[0] = 's';
+    if (fd < 0 || back < 0 || chdir(dir) < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 ||
+        chmod("s", 0666) < 0)
+        r = errmsg_errno(c->msg, ERR_IO, "cover: socket");
+    if (back >= 0 && fchdir(back) < 0 && r == 0)
+        r = errmsg_errno(c->msg, ERR_IO, "cover: working directory");
+    if (fd >= 0)
+        close(fd);
+    if (back >= 0)
+        close(back);
+    if (snprintf(c->dead, sizeof c->dead, "%s/s", dir) >= (int)sizeof c->dead)
+        r = ERR_LIMIT;
+    return r;
+}
+
 static int cover_lists(struct cover *c) {
     int r = 0;
     for (const char **p = c->spec->cover; r == 0 && p && *p; p++)
@@ -177,11 +208,17 @@ static int cover_lists(struct cover *c) {
 
 int cover_all(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg) {
     struct cover c = {.spec = spec, .stage = stage, .msg = msg};
+    char dir[PATH_MAX];
     int r = mountinfo_read(&c.mounts, msg);
     if (r == 0)
         r = stage_file(stage, NULL, SLICE_NONE, 0444, c.empty, msg);
     if (r == 0)
+        r = dead_socket(&c, dir);
+    if (r == 0)
         r = cover_lists(&c);
+    /* what was bound elsewhere stays */
+    if (r == 0 && umount2(dir, MNT_DETACH) < 0)
+        r = errmsg_errno(msg, ERR_IO, "cover: %s", dir);
     mountinfo_release(&c.mounts);
     return r;
 }

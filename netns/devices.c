@@ -7,17 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "netns/mountinfo.h"
 
 /* Kept in /dev, where the host has them (glob patterns). */
 static const char *const nodes[] = {
-    "/dev/null",    "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
-    "/dev/tty",     "/dev/ptmx", "/dev/fuse", "/dev/kvm",    "/dev/kfd",
-    "/dev/nvidia*", "/dev/dxg",  "/dev/pts",  "/dev/dri",    "/dev/net",
+    "/dev/null", "/dev/zero", "/dev/full",    "/dev/random", "/dev/urandom", "/dev/tty", "/dev/fuse",
+    "/dev/kvm",  "/dev/kfd",  "/dev/nvidia*", "/dev/dxg",    "/dev/dri",     "/dev/net",
 };
 
 static const struct {
@@ -73,6 +74,30 @@ static int add_nodes(const char *dev, struct errmsg *msg) {
     return r;
 }
 
+/* The terminal that the command was started on keeps its name: then it is the host's instance, else a new one. */
+static int add_terminals(const char *dev, struct errmsg *msg) {
+    char pts[PATH_MAX], ptmx[PATH_MAX];
+    struct statfs fs;
+    bool inherited = false;
+    for (int fd = 0; fd <= 2; fd++)
+        inherited = inherited || (fstatfs(fd, &fs) == 0 && fs.f_type == DEVPTS_SUPER_MAGIC);
+    snprintf(pts, sizeof pts, "%s/pts", dev);
+    snprintf(ptmx, sizeof ptmx, "%s/ptmx", dev);
+    if (mkdir(pts, 0755) < 0 || symlink("pts/ptmx", ptmx) < 0)
+        return errmsg_errno(msg, ERR_IO, "%s", pts);
+    if (inherited) {
+        int r = mount_bind("/dev/pts", pts, true, msg);
+        if (r == 0)
+            (void)mount_attributes(pts, 0, MOUNT_ATTR_NODEV, true, NULL);
+        return r;
+    }
+    if (mount("devpts", pts, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5") <
+            0 &&
+        mount("devpts", pts, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620") < 0)
+        return errmsg_errno(msg, ERR_IO, "mount on /dev/pts");
+    return 0;
+}
+
 static int add_own(const char *dev, struct errmsg *msg) {
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
@@ -97,6 +122,8 @@ static int setup_dev(struct stage *stage, struct errmsg *msg) {
         r = mount_tmpfs(dev, "mode=755,size=16m", msg);
     if (r == 0)
         r = add_nodes(dev, msg);
+    if (r == 0)
+        r = add_terminals(dev, msg);
     if (r == 0)
         r = add_own(dev, msg);
     if (r == 0 && mount(dev, "/dev", NULL, MS_MOVE, NULL) < 0)
