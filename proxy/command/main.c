@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +31,17 @@ static const struct command *find(const struct command *table, const char *name)
     return NULL;
 }
 
+/* A descriptor that is opened must never become standard error by chance: what is said there would be written into it. */
+static int open_standard(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return -1;
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (open_standard() < 0)
+        return EXIT_FAILED;
     if (argc == 2 && strcmp(argv[1], SANDBOX_ROLE) == 0)
         return netns_init_main(SANDBOX_ROLE_FD);
     int status = spawn_role_main(argc, argv);

@@ -264,9 +264,11 @@ static void on_signal(void *arg, int sig, pid_t from) {
         finish(s, 128 + sig);
         return;
     }
-    /* the terminal's reach the command by themselves, as do those that it sent to its own process group */
-    if (s->phase != PHASE_RUNNING || from == 0 || sig == SIGPIPE || sig == SIGURG || sig == SIGWINCH ||
-        signals_inside(from))
+    if (s->phase != PHASE_RUNNING || sig == SIGPIPE || sig == SIGURG || sig == SIGWINCH)
+        return;
+    /* The terminal's reach the command by themselves, as do those that it sent to its own process group. A hang-up is told to the
+     * session's leader alone, which may be this process. */
+    if ((from == 0 && sig != SIGHUP) || signals_inside(from))
         return;
     sandbox_signal(&s->sandbox, sig);
 }

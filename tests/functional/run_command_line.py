@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""exeat's command line: options, what a mistake is told, and that a mistake starts nothing."""
+import json
+import os
+import re
+
+import exeat
+import tap
+import work
+
+ALLOW = "allow GET https://a.test/**\n"
+
+
+def refused(result, *words):
+    """exeat failed by itself, said these words, and ran nothing."""
+    tap.equal(result.code, 125)
+    for word in words:
+        tap.contains(result.err, word)
+    tap.lacks(result.out, "it ran")
+    tap.lacks(result.err, "\x00")
+    return result
+
+
+@tap.test
+def help_and_version():
+    for args in (["--help"], ["-h"], ["help"]):
+        r = exeat.call(*args)
+        tap.equal(r.code, 0)
+        tap.equal(r.err, "")
+        for word in ("run", "doctor", "exeat-policy(5)"):
+            tap.contains(r.out, word)
+    r = exeat.call("--version")
+    tap.equal(r.code, 0)
+    tap.ok(re.fullmatch(r"exeat \d+\.\d+\.\d+\n", r.out), r.out)
+    tap.equal(exeat.call("version").out, r.out)
+
+
+@tap.test
+def the_help_of_run_names_every_option():
+    for args in (["run", "--help"], ["run", "-h"], ["help", "run"], ["run", "-q", "--help", "--", "ls"]):
+        r = exeat.call(*args)
+        tap.equal(r.code, 0)
+        tap.equal(r.err, "")
+        for option in ("-p, --policy FILE", "--vault FILE", "--set NAME=VALUE", "--name SANDBOX", "--log FILE",
+                       "--redis URL", "--upstream-ca FILE", "--resolve HOST:PORT:ADDRESS[:PORT]", "--state DIR",
+                       "--workers N", "-q, --quiet", "-v, --verbose"):
+            tap.contains(r.out, option)
+
+
+@tap.test
+def a_mistake_on_the_command_line():
+    home = work.folder("home.", user=exeat.as_user(), mode=0o700)
+    ran = ["sh", "-c", "echo it ran"]
+    for args, words in (
+            ([], ["no command given", "exeat --help"]),
+            (["fly"], ["unknown command 'fly'", "exeat --help"]),
+            (["run"], ["no command given", "exeat run --help"]),
+            (["run", "--"], ["no command given"]),
+            (["run", "--policy"], ["--policy needs a value: FILE"]),
+            (["run", "--nonsense", *ran], ["unknown option --nonsense"]),
+            (["run", "-x", *ran], ["unknown option -x"]),
+            (["run", "--quiet=1", *ran], ["--quiet takes no value"]),
+            (["run", "--policy", "", *ran], ["--policy", "empty"]),
+            (["run", "--set", "novalue", *ran], ["--set", "NAME=VALUE"]),
+            (["run", "--set", "9x=1", *ran], ["--set"]),
+            (["run", "--name", "a b", *ran], ["--name", "'a b'", "letters"]),
+            (["run", "--workers", "0", *ran], ["--workers", "1 to 64"]),
+            (["run", "--workers", "65", *ran], ["--workers", "1 to 64"]),
+            (["run", "--workers", "two", *ran], ["--workers", "'two'"]),
+            (["run", "--resolve", "a.test:443", *ran], ["--resolve", "a.test:443"]),
+            (["run", "--resolve", "a.test:443:b.test", *ran], ["--resolve"]),
+            (["run", "--upstream-ca", "/etc/passwd", *ran], ["--upstream-ca", "/etc/passwd"]),
+            (["run", "--upstream-ca", "/nowhere.pem", *ran], ["--upstream-ca", "/nowhere.pem"]),
+            (["run", "--log", "/nowhere/log", *ran], ["/nowhere/log", "--log FILE"]),
+            (["run", "--state", "/proc/x", *ran], ["/proc/x", "--state DIR"]),
+            (["run", "--vault", "/nowhere/credentials", *ran], ["--vault", "/nowhere/credentials"]),
+            (["doctor", "more"], ["doctor", "'more'"]),
+            (["doctor", "--yaml"], ["unknown option --yaml"]),
+    ):
+        tap.note(args)
+        refused(exeat.call(*args, home=home), *words)
+
+
+@tap.test
+def a_bad_redis_url_is_refused_without_its_password():
+    for url in ("redis://u:SECRET-REDIS@", "http://u:SECRET-REDIS@h:1", "redis://:SECRET-REDIS@h:99999"):
+        r = refused(exeat.call("run", "--redis", url, "sh", "-c", "echo it ran"), "--redis")
+        tap.lacks(r.err, "SECRET-REDIS")
+
+
+@tap.test
+def errors_of_policy_and_vault_come_all_at_once_and_start_nothing():
+    r = refused(exeat.run(["allow GET htps://a.test/\n", "allow\nallow GET https://ok.test/ with\n"],
+                          "echo it ran", vault="credential x\n    fro env A\n", flags=["--resolve", "bad"]),
+                "test.policy:1:", "test1.policy:1:", "test1.policy:2:", "credentials:2:", "--resolve", "^")
+    tap.ok(not os.path.exists(os.path.join(r.home, "state")), "a state directory was made")
+    tap.ok(not os.path.exists(r.log), "a log was made")
+
+
+@tap.test
+def a_missing_policy_is_named():
+    r = refused(exeat.call("run", "-p", "no-such.policy", "sh", "-c", "echo it ran"), "no-such.policy", "no such file")
+    tap.ok(not os.path.exists(os.path.join(r.home, "state")))
+
+
+@tap.test
+def an_expectation_that_fails_starts_nothing():
+    refused(exeat.run(ALLOW + "expect allow POST https://a.test/x\n", "echo it ran"), "test.policy:2:")
+
+
+@tap.test
+def a_credential_that_the_vault_lacks_starts_nothing():
+    refused(exeat.run("allow GET https://a.test/ with githbu\n", "echo it ran", env={"T": "SECRET-T"},
+                      vault="credential github\n    for https://a.test\n    from env T\n    inject bearer\n"),
+            "'githbu'", "credentials")
+
+
+@tap.test
+def an_error_of_a_secret_starts_nothing():
+    vault = "credential a\n    for https://a.test\n    from env TOKEN_A\n    inject bearer\n" \
+            "credential b\n    for https://b.test\n    from file missing.txt\n    inject bearer\n"
+    r = refused(exeat.run(ALLOW, "echo it ran", vault=vault), "TOKEN_A", "missing.txt")
+    tap.equal(r.decisions, [])
+    r = refused(exeat.run(ALLOW, "echo it ran", vault=vault.split("credential b")[0], env={"TOKEN_A": "SECRET-1\nSECRET-2"}),
+                "TOKEN_A")
+    tap.lacks(r.err, "SECRET-")
+
+
+@tap.test
+def the_first_argument_that_is_no_option_ends_them():
+    r = exeat.run(None, [], program_args=[exeat.program(), "run", "echo", "-p", "--name", "--", "x"])
+    tap.equal(r.out, "-p --name -- x\n")
+    tap.equal(r.code, 0)
+    r = exeat.run(None, [], program_args=[exeat.program(), "run", "-q", "--", "sh", "-c", 'printf "<%s>" "$@"', "sh", "a b", "", "*", "\xff"])
+    tap.equal(r.raw_out, "<a b><><*><\xff>".encode())
+
+
+@tap.test
+def names_of_sandboxes():
+    r = exeat.run(None, 'echo "$EXEAT"; curl -s http://x.test/', name="my-sandbox.1")
+    tap.equal(r.out.splitlines()[0], "my-sandbox.1")
+    tap.equal({d["sandbox"] for d in r.decisions}, {"my-sandbox.1"})
+    names = {exeat.run(None, ["sh", "-c", 'echo "$EXEAT"']).out.strip() for _ in range(2)}
+    tap.equal(len(names), 2)
+    for name in names:
+        tap.ok(re.fullmatch(r"sh-[0-9a-z]{6}", name), name)
+
+
+@tap.test
+def the_state_directory_is_made_where_it_belongs():
+    program = [exeat.program(), "run", "-q", "--", "curl", "-s", "http://x.test/"]
+    for env, place in (({}, "state/exeat"), ({"XDG_STATE_HOME": None}, ".local/state/exeat")):
+        r = exeat.run(None, [], program_args=program, env=env)
+        state = os.path.join(r.home, place)
+        tap.equal(sorted(os.listdir(state)), ["ca-key.pem", "ca.pem", "decisions.jsonl"])
+        tap.equal(os.stat(state).st_mode & 0o777, 0o700)
+        tap.equal(os.stat(os.path.join(state, "ca-key.pem")).st_mode & 0o777, 0o600)
+        with open(os.path.join(state, "decisions.jsonl"), encoding="utf-8") as f:
+            tap.equal([json.loads(line)["verdict"] for line in f if '"verdict":' in line], ["deny"])
+    r = exeat.run(None, [], program_args=[exeat.program(), "run", "--state", "here", "true"])
+    tap.equal(sorted(os.listdir(os.path.join(r.home, "here"))), ["ca-key.pem", "ca.pem", "decisions.jsonl"])
+
+
+@tap.test
+def how_loud_it_is():
+    """Denials are shown, -q shows nothing, -v everything."""
+    command = "curl -s http://x.test/ >/dev/null; curl -s http://exeat.internal/policy >/dev/null"
+    r = exeat.run(None, command)
+    tap.equal(len(r.err.splitlines()), 1)
+    tap.ok(re.fullmatch(r"exeat: denied GET http://x\.test/ \(.+\) \[[0-9A-Z]{26}\]\n", r.err), r.err)
+    tap.contains(r.err, r.verdict(url="http://x.test/")["id"])
+    tap.equal(exeat.run(None, command, flags=["-q"]).err, "")
+    loud = exeat.run(None, command, flags=["-v"])
+    tap.contains(loud.err, "exeat: denied GET http://x.test/")
+    tap.ok(len(loud.err.splitlines()) >= 1)
+
+
+@tap.test
+def a_policy_from_a_pipe():
+    """As the shell's <(...) has it."""
+    program = exeat.program()
+    r = exeat.run(None, [], program_args=["bash", "-c", "exec %s run -p <(echo 'allow GET http://a.test/') -- curl -s http://exeat.internal/policy" % program])
+    tap.equal(r.code, 0)
+    tap.contains(r.out, "a.test")
+
+
+tap.main()
