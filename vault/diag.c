@@ -42,7 +42,7 @@ static void put_line(struct buf *out, const char *line, const char *stop, struct
     buf_putc(out, '\n');
 }
 
-void diag_at(struct diags *d, struct place place, const char *expected, const char *hint, const char *format,
+void vault_diag_at(struct diags *d, struct place place, const char *expected, const char *hint, const char *format,
              ...) {
     char text[MESSAGE_MAX];
     va_list ap;

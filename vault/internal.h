@@ -88,7 +88,7 @@ struct diags {
 };
 
 /* Appends one error about a place. `expected` and `hint` may be NULL. */
-void diag_at(struct diags *d, struct place place, const char *expected, const char *hint, const char *format,
+void vault_diag_at(struct diags *d, struct place place, const char *expected, const char *hint, const char *format,
              ...) __attribute__((format(printf, 5, 6)));
 
 /* Appends what is to be said at the end (errors beyond VAULT_DIAGS_MAX). Whether there was any error. */
@@ -117,6 +117,6 @@ struct line {
 };
 
 /* Reads the next line that holds a word; *at is where to go on. False at the end of the text. */
-bool lex_line(struct diags *d, size_t *at, struct line *out);
+bool vault_lex_line(struct diags *d, size_t *at, struct line *out);
 
 #endif

@@ -29,7 +29,7 @@ static bool blank(int c) {
 /* One error a line: what follows it may be its consequence. */
 static void error_at(struct lexer *lx, const char *at, size_t n, const char *hint, const char *what) {
     if (!lx->line->bad)
-        diag_at(lx->d, (struct place){at, n}, NULL, hint, "%s", what);
+        vault_diag_at(lx->d, (struct place){at, n}, NULL, hint, "%s", what);
     lx->line->bad = true;
 }
 
@@ -109,7 +109,7 @@ static void lex_string(struct lexer *lx, struct word *out) {
         error_at(lx, lx->at, 1, NULL, "a blank is missing behind a string");
 }
 
-bool lex_line(struct diags *d, size_t *at, struct line *out) {
+bool vault_lex_line(struct diags *d, size_t *at, struct line *out) {
     struct lexer lx = {
         .d = d, .line = out, .at = d->vault->text + *at, .end = d->vault->text + d->vault->text_n};
     const char *begin;

@@ -103,21 +103,21 @@ static bool read_path(struct parser *p, const struct word *w, struct slice path,
     struct buf canonical;
     bool ok = false;
     if (slice_eq(path, SLICE("/"))) {
-        diag_at(&p->d, w->place, "an origin without a path for all of the host, or a pattern such as /**",
+        vault_diag_at(&p->d, w->place, "an origin without a path for all of the host, or a pattern such as /**",
                 NULL, "'/' alone could be read in two ways");
         return false;
     }
     for (size_t i = 0; i < path.n; i++)
         if (strchr("{}?[]\"", path.p[i])) {
-            diag_at(&p->d, w->place, "'*' within a segment, '**' across segments", NULL,
+            vault_diag_at(&p->d, w->place, "'*' within a segment, '**' across segments", NULL,
                     "'%c' in the pattern of a path", path.p[i]);
             return false;
         }
     buf_init(&canonical, VAULT_LINE_MAX * 3);
     if (url_path_canonical(path, &canonical, NULL, &msg))
-        diag_at(&p->d, w->place, NULL, NULL, "%s", msg.text);
+        vault_diag_at(&p->d, w->place, NULL, NULL, "%s", msg.text);
     else if (buf_len(&canonical) > PATTERN_MAX)
-        diag_at(&p->d, w->place, NULL, NULL, "a pattern of more than %d bytes", PATTERN_MAX);
+        vault_diag_at(&p->d, w->place, NULL, NULL, "a pattern of more than %d bytes", PATTERN_MAX);
     else
         ok = (out->path = keep(p, buf_slice(&canonical))) != NULL;
     buf_release(&canonical);
@@ -130,22 +130,22 @@ static bool read_scope(struct parser *p, const struct word *w, struct scope *out
     struct errmsg msg;
     out->place = w->place;
     if (url_split(w->text, &parts, &msg)) {
-        diag_at(&p->d, w->place, expected, NULL, "'%.*s' is no origin", SLICE_ARG(w->text));
+        vault_diag_at(&p->d, w->place, expected, NULL, "'%.*s' is no origin", SLICE_ARG(w->text));
         return false;
     }
     if (slice_find(parts.authority, '*') >= 0) {
-        diag_at(&p->d, w->place, expected,
+        vault_diag_at(&p->d, w->place, expected,
                 "name every host; a secret must not go to one that nobody thought of",
                 "a pattern for hosts in a credential");
         return false;
     }
     if (parts.has_query) {
-        diag_at(&p->d, w->place, expected, NULL, "a query in an origin");
+        vault_diag_at(&p->d, w->place, expected, NULL, "a query in an origin");
         return false;
     }
     out->scheme = parts.scheme;
     if (url_authority_parse(parts.authority, url_default_port(parts.scheme), &out->host, &out->port, &msg)) {
-        diag_at(&p->d, w->place, NULL, NULL, "%s", msg.text);
+        vault_diag_at(&p->d, w->place, NULL, NULL, "%s", msg.text);
         return false;
     }
     /* url_split gives "/" for an origin without a path as well */
@@ -165,7 +165,7 @@ static bool same_scope(const struct scope *a, const struct scope *b) {
 /* The words from `first` on, as origins. */
 static void read_scopes(struct parser *p, size_t first, struct scope **list, size_t *n) {
     if (first == p->line.n)
-        diag_at(&p->d, p->line.end, "one origin or more, such as https://api.example.com", NULL,
+        vault_diag_at(&p->d, p->line.end, "one origin or more, such as https://api.example.com", NULL,
                 "nothing stands behind 'for'");
     for (size_t i = first; i < p->line.n; i++) {
         struct scope one = {0};
@@ -176,9 +176,9 @@ static void read_scopes(struct parser *p, size_t first, struct scope **list, siz
             again = again || same_scope(&(*list)[j], &one);
         struct scope *place = NULL;
         if (again)
-            diag_at(&p->d, one.place, NULL, NULL, "the same origin again");
+            vault_diag_at(&p->d, one.place, NULL, NULL, "the same origin again");
         else if (*n == SCOPES_MAX)
-            diag_at(&p->d, one.place, NULL, NULL, "more than %d origins", SCOPES_MAX);
+            vault_diag_at(&p->d, one.place, NULL, NULL, "more than %d origins", SCOPES_MAX);
         else
             place = grow(p, list, n, sizeof one);
         if (place)
@@ -219,7 +219,7 @@ static const struct source_row {
 
 static const struct source_row *find_source(struct parser *p) {
     if (p->line.n < 2) {
-        diag_at(&p->d, p->line.end, SOURCES_EXPECTED, NULL, "nothing stands behind 'from'");
+        vault_diag_at(&p->d, p->line.end, SOURCES_EXPECTED, NULL, "nothing stands behind 'from'");
         return NULL;
     }
     const struct word *w = &p->line.words[1];
@@ -228,11 +228,11 @@ static const struct source_row *find_source(struct parser *p) {
             continue;
         if (source_rows[i].works)
             return &source_rows[i];
-        diag_at(&p->d, w->place, SOURCES_EXPECTED, NULL, "the source '%s' does not work yet in this version",
+        vault_diag_at(&p->d, w->place, SOURCES_EXPECTED, NULL, "the source '%s' does not work yet in this version",
                 source_rows[i].word);
         return NULL;
     }
-    diag_at(&p->d, w->place, SOURCES_EXPECTED, NULL, "unknown source '%.*s'", SLICE_ARG(w->text));
+    vault_diag_at(&p->d, w->place, SOURCES_EXPECTED, NULL, "unknown source '%.*s'", SLICE_ARG(w->text));
     return NULL;
 }
 
@@ -262,29 +262,29 @@ static void line_from(struct parser *p) {
         return;
     }
     if (c->from.at) {
-        diag_at(&p->d, p->line.words[0].place, NULL, NULL, "a second 'from' in credential '%s'", c->name);
+        vault_diag_at(&p->d, p->line.words[0].place, NULL, NULL, "a second 'from' in credential '%s'", c->name);
         return;
     }
     c->from = p->line.words[1].place;
     c->kind = row->kind;
     if (words < row->min || words > row->max) {
         struct place at = words < row->min ? p->line.end : p->line.words[2 + row->max].place;
-        diag_at(&p->d, at, row->expected, NULL,
+        vault_diag_at(&p->d, at, row->expected, NULL,
                 words < row->min ? "nothing stands behind '%s'" : "too much behind '%s'", row->word);
         return;
     }
     const struct word *first = &p->line.words[2];
     if (first->text.n == 0) {
-        diag_at(&p->d, first->place, row->expected, NULL, "an empty string");
+        vault_diag_at(&p->d, first->place, row->expected, NULL, "an empty string");
         return;
     }
     if (row->kind == VAULT_FROM_ENV && !good_variable(first->text)) {
-        diag_at(&p->d, first->place, "letters, digits and '_', not beginning with a digit", NULL,
+        vault_diag_at(&p->d, first->place, "letters, digits and '_', not beginning with a digit", NULL,
                 "no name of a variable");
         return;
     }
     if (row->kind == VAULT_FROM_FILE && first->text.p[0] == '~') {
-        diag_at(&p->d, first->place, "an absolute path, or one relative to this file", NULL,
+        vault_diag_at(&p->d, first->place, "an absolute path, or one relative to this file", NULL,
                 "'~' is not expanded here");
         return;
     }
@@ -303,14 +303,14 @@ static void line_from(struct parser *p) {
 
 static bool form_basic(struct parser *p, struct form *f, size_t *i) {
     if (*i == p->line.n || word_is(&p->line.words[*i], "for")) {
-        diag_at(&p->d, p->line.words[*i - 1].place, "basic USER", NULL,
+        vault_diag_at(&p->d, p->line.words[*i - 1].place, "basic USER", NULL,
                 "the user's name is missing behind 'basic'");
         return false;
     }
     const struct word *w = &p->line.words[(*i)++];
     for (size_t k = 0; k < w->text.n; k++)
         if (w->text.p[k] == ':' || (unsigned char)w->text.p[k] < 0x20 || w->text.p[k] == 0x7f) {
-            diag_at(&p->d, w->place, NULL, NULL, "a user's name can hold no colon and no control character");
+            vault_diag_at(&p->d, w->place, NULL, NULL, "a user's name can hold no colon and no control character");
             return false;
         }
     f->kind = FORM_BASIC;
@@ -323,29 +323,29 @@ static bool form_basic(struct parser *p, struct form *f, size_t *i) {
 static bool form_header(struct parser *p, struct form *f, size_t *i) {
     struct slice before = SLICE("");
     if (*i == p->line.n) {
-        diag_at(&p->d, p->line.end, "header NAME [prefix TEXT]", NULL, "nothing stands behind 'header'");
+        vault_diag_at(&p->d, p->line.end, "header NAME [prefix TEXT]", NULL, "nothing stands behind 'header'");
         return false;
     }
     const struct word *w = &p->line.words[(*i)++];
     if (!good_field(w->text)) {
-        diag_at(&p->d, w->place, "a field's name, such as X-Api-Key", NULL, "no name of a header field");
+        vault_diag_at(&p->d, w->place, "a field's name, such as X-Api-Key", NULL, "no name of a header field");
         return false;
     }
     if (framing_field(w->text)) {
-        diag_at(&p->d, w->place, "a field's name, such as X-Api-Key", NULL,
+        vault_diag_at(&p->d, w->place, "a field's name, such as X-Api-Key", NULL,
                 "no secret can be sent in this field");
         return false;
     }
     if (*i < p->line.n && word_is(&p->line.words[*i], "prefix")) {
         if (++*i == p->line.n) {
-            diag_at(&p->d, p->line.end, "prefix TEXT", "quote it if it ends in a blank: prefix \"Token \"",
+            vault_diag_at(&p->d, p->line.end, "prefix TEXT", "quote it if it ends in a blank: prefix \"Token \"",
                     "nothing stands behind 'prefix'");
             return false;
         }
         before = p->line.words[(*i)++].text;
         for (size_t k = 0; k < before.n; k++)
             if ((unsigned char)before.p[k] < 0x20 || (unsigned char)before.p[k] > 0x7e) {
-                diag_at(&p->d, p->line.words[*i - 1].place, NULL, NULL,
+                vault_diag_at(&p->d, p->line.words[*i - 1].place, NULL, NULL,
                         "a character that a header can't carry");
                 return false;
             }
@@ -374,7 +374,7 @@ static const struct form_row {
 
 static bool read_form(struct parser *p, struct form *f, size_t *i) {
     if (p->line.n < 2) {
-        diag_at(&p->d, p->line.end, FORMS_EXPECTED, NULL, "nothing stands behind 'inject'");
+        vault_diag_at(&p->d, p->line.end, FORMS_EXPECTED, NULL, "nothing stands behind 'inject'");
         return false;
     }
     const struct word *w = &p->line.words[1];
@@ -384,18 +384,18 @@ static bool read_form(struct parser *p, struct form *f, size_t *i) {
             continue;
         if (form_rows[k].read)
             return form_rows[k].read(p, f, i);
-        diag_at(&p->d, w->place, FORMS_EXPECTED, NULL, "the form '%s' does not work yet in this version",
+        vault_diag_at(&p->d, w->place, FORMS_EXPECTED, NULL, "the form '%s' does not work yet in this version",
                 form_rows[k].word);
         return false;
     }
-    diag_at(&p->d, w->place, FORMS_EXPECTED, NULL, "unknown form '%.*s'", SLICE_ARG(w->text));
+    vault_diag_at(&p->d, w->place, FORMS_EXPECTED, NULL, "unknown form '%.*s'", SLICE_ARG(w->text));
     return false;
 }
 
 static void line_inject(struct parser *p) {
     struct credential *c = p->current;
     if (c->nforms == FORMS_MAX) {
-        diag_at(&p->d, p->line.words[0].place, NULL, NULL, "more than %d forms", FORMS_MAX);
+        vault_diag_at(&p->d, p->line.words[0].place, NULL, NULL, "more than %d forms", FORMS_MAX);
         return;
     }
     struct form *f = grow(p, &c->forms, &c->nforms, sizeof *f);
@@ -408,7 +408,7 @@ static void line_inject(struct parser *p) {
     if (word_is(&p->line.words[i], "for"))
         read_scopes(p, i + 1, &f->scopes, &f->nscopes);
     else
-        diag_at(&p->d, p->line.words[i].place, "for ORIGIN..., or the end of the line", NULL,
+        vault_diag_at(&p->d, p->line.words[i].place, "for ORIGIN..., or the end of the line", NULL,
                 "unexpected word '%.*s'", SLICE_ARG(p->line.words[i].text));
 }
 
@@ -417,12 +417,12 @@ static void line_inject(struct parser *p) {
 
 static void line_remove(struct parser *p) {
     if (p->line.n < 2)
-        diag_at(&p->d, p->line.end, "one field or more, such as Cookie", NULL,
+        vault_diag_at(&p->d, p->line.end, "one field or more, such as Cookie", NULL,
                 "nothing stands behind 'remove'");
     for (size_t i = 1; i < p->line.n; i++) {
         const struct word *w = &p->line.words[i];
         if (!good_field(w->text) || framing_field(w->text)) {
-            diag_at(&p->d, w->place, "a field's name, such as Cookie", NULL,
+            vault_diag_at(&p->d, w->place, "a field's name, such as Cookie", NULL,
                     "no field that could be taken off");
             continue;
         }
@@ -443,13 +443,13 @@ static void check_forms(struct parser *p, const struct credential *c) {
             for (size_t k = 0; k < c->nscopes; k++)
                 bound = bound || same_origin(&c->scopes[k], &c->forms[i].scopes[j]);
             if (!bound)
-                diag_at(&p->d, c->forms[i].scopes[j].place, NULL,
+                vault_diag_at(&p->d, c->forms[i].scopes[j].place, NULL,
                         "add it to the line 'for' of this credential",
                         "credential '%s' is not for this origin", c->name);
         }
     for (size_t i = 0; i < c->nforms; i++)
         for (size_t j = i + 1; c->forms[i].nscopes == 0 && j < c->nforms; j++)
-            diag_at(&p->d, c->forms[j].place, NULL, "put the form without 'for' last",
+            vault_diag_at(&p->d, c->forms[j].place, NULL, "put the form without 'for' last",
                     "never used: an earlier form is for everything");
     for (size_t k = 0; c->nforms && k < c->nscopes; k++) {
         bool found = false;
@@ -459,7 +459,7 @@ static void check_forms(struct parser *p, const struct credential *c) {
                 found = found || same_origin(&c->scopes[k], &c->forms[i].scopes[j]);
         }
         if (!found)
-            diag_at(&p->d, c->scopes[k].place, NULL, "add an 'inject' for it, or one without 'for'",
+            vault_diag_at(&p->d, c->scopes[k].place, NULL, "add an 'inject' for it, or one without 'for'",
                     "no form for this origin");
     }
 }
@@ -472,11 +472,11 @@ static void close_block(struct parser *p) {
     if (p->unread)
         return;
     if (c->nscopes == 0)
-        diag_at(&p->d, c->place, "a line 'for ORIGIN...'", NULL, "credential '%s' is for no origin", c->name);
+        vault_diag_at(&p->d, c->place, "a line 'for ORIGIN...'", NULL, "credential '%s' is for no origin", c->name);
     if (!c->from.at)
-        diag_at(&p->d, c->place, "a line 'from SOURCE'", NULL, "credential '%s' comes from nowhere", c->name);
+        vault_diag_at(&p->d, c->place, "a line 'from SOURCE'", NULL, "credential '%s' comes from nowhere", c->name);
     if (c->nforms == 0)
-        diag_at(&p->d, c->place, "a line 'inject FORM'", NULL, "credential '%s' has no form", c->name);
+        vault_diag_at(&p->d, c->place, "a line 'inject FORM'", NULL, "credential '%s' has no form", c->name);
     /* a line that could not be read explains what would look like a lack of one */
     if (p->d.n == p->errors)
         check_forms(p, c);
@@ -489,21 +489,21 @@ static void open_block(struct parser *p) {
     p->unread = false;
     p->errors = p->d.n;
     if (p->line.n < 2) {
-        diag_at(&p->d, p->line.end, "credential NAME", NULL, "the credential's name is missing");
+        vault_diag_at(&p->d, p->line.end, "credential NAME", NULL, "the credential's name is missing");
         return;
     }
     if (!good_name(w->text)) {
-        diag_at(&p->d, w->place, "letters, digits, '_', '-' and '.', at most 64", NULL,
+        vault_diag_at(&p->d, w->place, "letters, digits, '_', '-' and '.', at most 64", NULL,
                 "no name for a credential");
         return;
     }
     if (vault_find(p->v, w->text))
-        diag_at(&p->d, w->place, NULL, NULL, "a second credential '%.*s'", SLICE_ARG(w->text));
+        vault_diag_at(&p->d, w->place, NULL, NULL, "a second credential '%.*s'", SLICE_ARG(w->text));
     if (p->line.n > 2)
-        diag_at(&p->d, p->line.words[2].place, "the end of the line", NULL, "unexpected word '%.*s'",
+        vault_diag_at(&p->d, p->line.words[2].place, "the end of the line", NULL, "unexpected word '%.*s'",
                 SLICE_ARG(p->line.words[2].text));
     if (p->v->n == VAULT_CREDENTIALS_MAX) {
-        diag_at(&p->d, w->place, NULL, NULL, "more than %d credentials", VAULT_CREDENTIALS_MAX);
+        vault_diag_at(&p->d, w->place, NULL, NULL, "more than %d credentials", VAULT_CREDENTIALS_MAX);
         return;
     }
     struct credential *c = grow(p, &p->v->list, &p->v->n, sizeof *c);
@@ -533,20 +533,20 @@ static void read_line(struct parser *p) {
         }
         /* what follows belongs to neither the credential before nor one that we know */
         close_block(p);
-        diag_at(&p->d, w->place, "credential NAME",
+        vault_diag_at(&p->d, w->place, "credential NAME",
                 p->in_block ? "the lines of a credential are indented" : NULL, "unexpected word '%.*s'",
                 SLICE_ARG(w->text));
         p->in_block = true;
         return;
     }
     if (word_is(w, "credential")) {
-        diag_at(&p->d, w->place, NULL, NULL, "'credential' stands in the first column");
+        vault_diag_at(&p->d, w->place, NULL, NULL, "'credential' stands in the first column");
         p->line.indented = false;
         open_block(p);
         return;
     }
     if (!p->in_block) {
-        diag_at(&p->d, w->place, "credential NAME", NULL, "an indented line before any credential");
+        vault_diag_at(&p->d, w->place, "credential NAME", NULL, "an indented line before any credential");
         return;
     }
     for (size_t i = 0; i < sizeof line_rows / sizeof *line_rows; i++)
@@ -555,7 +555,7 @@ static void read_line(struct parser *p) {
                 line_rows[i].read(p);
             return;
         }
-    diag_at(&p->d, w->place, "for, from, inject, or remove", NULL, "unexpected word '%.*s'",
+    vault_diag_at(&p->d, w->place, "for, from, inject, or remove", NULL, "unexpected word '%.*s'",
             SLICE_ARG(w->text));
 }
 
@@ -594,7 +594,7 @@ int vault_parse(const char *name, const char *folder, struct slice text, struct 
         memcpy(v->text, text.p, text.n);
     v->text_n = text.n;
     if (v->text && !p->nomem) {
-        while (lex_line(&p->d, &at, &p->line))
+        while (vault_lex_line(&p->d, &at, &p->line))
             if (!p->line.bad)
                 read_line(p);
             else

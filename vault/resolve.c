@@ -188,22 +188,22 @@ static void resolve_one(struct vault *v, struct credential *c, unsigned ms, stru
     struct secret s = {0};
     struct errmsg msg;
     if (read_source(v, c, ms, &s, &msg)) {
-        diag_at(d, c->from, NULL, NULL, "credential '%s': %s", c->name, msg.text);
+        vault_diag_at(d, c->from, NULL, NULL, "credential '%s': %s", c->name, msg.text);
         goto out;
     }
     if (c->kind == VAULT_FROM_FILE || c->kind == VAULT_FROM_EXEC)
         trim_break(&s);
     const char *wrong = check_secret(&s);
     if (wrong) {
-        diag_at(d, c->from, NULL, NULL, "credential '%s': the secret %s", c->name, wrong);
+        vault_diag_at(d, c->from, NULL, NULL, "credential '%s': the secret %s", c->name, wrong);
         goto out;
     }
     for (size_t i = 0; i < c->nforms; i++) {
         struct form *f = &c->forms[i];
         if ((wrong = check_form(f, &s)))
-            diag_at(d, f->place, NULL, NULL, "credential '%s': the secret %s", c->name, wrong);
+            vault_diag_at(d, f->place, NULL, NULL, "credential '%s': the secret %s", c->name, wrong);
         else if (render_form(f, &s))
-            diag_at(d, f->place, NULL, NULL, "credential '%s': no memory for the secret", c->name);
+            vault_diag_at(d, f->place, NULL, NULL, "credential '%s': no memory for the secret", c->name);
     }
 out:
     secret_release(&s);
