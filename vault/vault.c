@@ -14,10 +14,11 @@ void *vault_grow(void *array, size_t *n, size_t size) {
     void *p;
     memcpy(&p, array, sizeof p);
     if (*n == 0 || (*n & (*n - 1)) == 0) {
-        p = realloc(p, (*n ? *n * 2 : 1) * size);
-        if (!p)
+        void *grown = realloc(p, (*n ? *n * 2 : 1) * size);
+        if (!grown)
             return NULL;
-        memcpy(array, &p, sizeof p);
+        memcpy(array, &grown, sizeof grown);
+        p = grown;
     }
     void *one = (char *)p + *n * size;
     memset(one, 0, size);
