@@ -49,6 +49,7 @@ int site_tls(struct site *site, struct io *io, struct upstream *u) {
     SSL *ssl = SSL_new(u->config.tls);
     if (!ssl)
         return ERR_NOMEM;
+    SSL_set_connect_state(ssl);
     SSL_SESSION *session = site_session(site);
     int r = ca_upstream_prepare(ssl, url_host_slice(&site->origin.host), session);
     SSL_SESSION_free(session);
