@@ -25,7 +25,6 @@
 #include "netns/names.h"
 #include "netns/sandbox.h"
 
-extern char **environ;
 
 static struct names *names;
 
