@@ -216,11 +216,10 @@ void io_pause(struct io *io) {
     io->paused = true;
 }
 
-/* Bytes that no event of the socket will speak of. */
+/* Bytes that no event of the socket will speak of. Perhaps half a record only: then the next read says so, without a
+ * system call, since the socket is known to be dry. */
 static bool io_holds_bytes(struct io *io) {
-    if (io->ssl && SSL_has_pending(io->ssl) && !(io->dry && SSL_pending(io->ssl) == 0))
-        return true;
-    return buf_len(&io->unread) > 0;
+    return buf_len(&io->unread) > 0 || (io->ssl && SSL_has_pending(io->ssl));
 }
 
 void io_resume(struct io *io) {
@@ -231,8 +230,7 @@ void io_resume(struct io *io) {
         return;
     if (io->state != IO_CONNECTING)
         io_want_read(io);
-    /* `dry` may be stale by now, so TLS's own word counts */
-    if (io->state == IO_OPEN && (buf_len(&io->unread) > 0 || (io->ssl && SSL_has_pending(io->ssl))))
+    if (io->state == IO_OPEN && io_holds_bytes(io))
         event_active(&io->rd, EV_READ, 0);
 }
 
