@@ -151,7 +151,8 @@ int dns_channel_ask(struct dns_channel *c, const char *name, dns_found_done *don
     return 0;
 }
 
-int dns_channel_new(struct event_base *base, const char *resolv_conf, struct dns_channel **out, struct errmsg *msg) {
+int dns_channel_new(struct event_base *base, const char *resolv_conf, const char *servers, struct dns_channel **out,
+                    struct errmsg *msg) {
     struct ares_options options = {0};
     int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_DOMAINS | ARES_OPT_LOOKUPS |
                ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ;
@@ -179,6 +180,8 @@ int dns_channel_new(struct event_base *base, const char *resolv_conf, struct dns
     int r = ares_library_init(ARES_LIB_INIT_ALL);
     if (r == ARES_SUCCESS)
         r = ares_init_options(&c->ares, &options, mask);
+    if (r == ARES_SUCCESS && servers)
+        r = ares_set_servers_ports_csv(c->ares, servers);
     if (r != ARES_SUCCESS || !c->timer) {
         errmsg_set(msg, ERR_INTERNAL, "resolver: %s", r ? ares_strerror(r) : "out of memory");
         dns_channel_free(c);

@@ -24,8 +24,10 @@ struct dns_found {
 
 typedef void dns_found_done(void *arg, const struct dns_found *found);
 
-/* 0 and a channel, or ERR_NOMEM, ERR_INTERNAL with a message. `resolv_conf`: a path; NULL: the system's. */
-int dns_channel_new(struct event_base *base, const char *resolv_conf, struct dns_channel **out, struct errmsg *msg);
+/* 0 and a channel, or ERR_NOMEM, ERR_INTERNAL with a message. `resolv_conf`: a path; NULL: the system's. `servers` (may be
+ * NULL) are taken instead of those that stand there. */
+int dns_channel_new(struct event_base *base, const char *resolv_conf, const char *servers, struct dns_channel **out,
+                    struct errmsg *msg);
 /* No callback comes during this or after. */
 void dns_channel_free(struct dns_channel *c);
 

@@ -355,7 +355,7 @@ int resolver_new(struct event_base *base, const struct resolver_config *config, 
             err = errmsg_set(msg, ERR_NOMEM, "resolver: out of memory");
     }
     if (err == 0)
-        err = dns_channel_new(base, config->resolv_conf, &r->dns, msg);
+        err = dns_channel_new(base, config->resolv_conf, config->servers, &r->dns, msg);
     if (err) {
         resolver_free(r);
         return err;

@@ -49,6 +49,7 @@ int resolve_pin_parse(struct slice text, struct resolve_pin *out, struct errmsg 
 struct resolver_config {
     const char *resolv_conf; /* NULL: /etc/resolv.conf. A file that is not there: 127.0.0.1, as the C library has it */
     const char *hosts;       /* NULL: /etc/hosts */
+    const char *servers;     /* instead of those of resolv_conf: "127.0.0.1:5353,[::1]:53" (tests); NULL */
     const char *const *pins; /* texts of --resolve, in their order; several for one origin add up */
     size_t npins;
 };

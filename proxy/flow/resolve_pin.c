@@ -22,7 +22,7 @@ static int parse_target(struct slice s, uint16_t port, struct addr *out, struct 
     struct slice address = slice_sub(s, 0, n), rest = slice_from(s, n);
     if (rest.n && (rest.p[0] != ':' || !parse_port(slice_from(rest, 1), &port)))
         return errmsg_set(msg, ERR_USAGE, "'%.*s': no port behind the address; " EXPECTED, SLICE_ARG(s));
-    if (!addr_parse(address, port, out))
+    if ((s.n && s.p[0] == ':') || !addr_parse(address, port, out))
         return errmsg_set(msg, ERR_USAGE, "'%.*s' is no address; " EXPECTED, SLICE_ARG(s));
     return 0;
 }
