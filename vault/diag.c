@@ -42,8 +42,8 @@ static void put_line(struct buf *out, const char *line, const char *stop, struct
     buf_putc(out, '\n');
 }
 
-void vault_diag_at(struct diags *d, struct place place, const char *expected, const char *hint, const char *format,
-             ...) {
+void vault_diag_at(struct diags *d, struct place place, const char *expected, const char *hint,
+                   const char *format, ...) {
     char text[MESSAGE_MAX];
     va_list ap;
     if (++d->n > VAULT_DIAGS_MAX)
@@ -72,7 +72,7 @@ void vault_diag_at(struct diags *d, struct place place, const char *expected, co
         buf_printf(d->out, "  hint: %s\n", hint);
 }
 
-bool diag_end(struct diags *d) {
+bool vault_diag_end(struct diags *d) {
     if (d->n > VAULT_DIAGS_MAX)
         buf_printf(d->out, "%s: too many errors: %zu more\n", d->vault->file, d->n - VAULT_DIAGS_MAX);
     return d->n > 0;

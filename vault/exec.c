@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -23,6 +24,28 @@ struct helper {
     int failed; /* errno of a failed exec; closed by a successful one */
 };
 
+/* execvp without its way of handing what is no program to a shell. Returns with errno set. */
+static void run(char *const *argv) {
+    char path[4096];
+    const char *search = getenv("PATH");
+    struct slice rest = slice_str(search ? search : "/usr/local/bin:/usr/bin:/bin"), dir;
+    int e = ENOENT;
+    bool more = true;
+    if (strchr(argv[0], '/')) {
+        execv(argv[0], argv);
+        return;
+    }
+    while (more) {
+        more = slice_cut(rest, ':', &dir, &rest);
+        if (dir.n == 0 || snprintf(path, sizeof path, "%.*s/%s", SLICE_ARG(dir), argv[0]) >= (int)sizeof path)
+            continue;
+        execv(path, argv);
+        if (errno != ENOENT && errno != ENOTDIR)
+            e = errno;
+    }
+    errno = e;
+}
+
 /* In the child: no function here may allocate. */
 static void child(char *const *argv, const char *folder, int in, int out, int failed) {
     sigset_t none;
@@ -37,7 +60,7 @@ static void child(char *const *argv, const char *folder, int in, int out, int fa
         (folder[0] == '\0' || chdir(folder) == 0)) {
         /* our sockets and files are none of its business; `failed` closes by the exec itself */
         (void)syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
-        execvp(argv[0], argv);
+        run(argv);
     }
     int e = errno;
     (void)!write(failed, &e, sizeof e);

@@ -88,11 +88,11 @@ struct diags {
 };
 
 /* Appends one error about a place. `expected` and `hint` may be NULL. */
-void vault_diag_at(struct diags *d, struct place place, const char *expected, const char *hint, const char *format,
-             ...) __attribute__((format(printf, 5, 6)));
+void vault_diag_at(struct diags *d, struct place place, const char *expected, const char *hint,
+                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Appends what is to be said at the end (errors beyond VAULT_DIAGS_MAX). Whether there was any error. */
-bool diag_end(struct diags *d);
+bool vault_diag_end(struct diags *d);
 
 /* --- vault/lex.c ------------------------------------------------------------------------------------------
  * */

@@ -5,93 +5,42 @@
  */
 #include <stdlib.h>
 
-#include "vault/internal.h"
+#include "vault/parse.h"
 
-#define SCOPES_MAX  256
-#define FORMS_MAX   64
-#define PATTERN_MAX 1000 /* bytes of a pattern in canonical form; vault_glob has room for as many */
-
-struct parser {
-    struct diags d;
-    struct vault *v;
-    struct line line;
-    struct credential
-        *current; /* the block that is open; NULL before the first, and in one whose first line is wrong */
-    bool in_block;
-    bool unread;   /* a line of the block could not be cut into words */
-    size_t errors; /* how many there were when the block began */
-    bool nomem;
-};
-
-static void *grow(struct parser *p, void *array, size_t *n, size_t size) {
+void *vault_parse_grow(struct parser *p, void *array, size_t *n, size_t size) {
     void *one = vault_grow(array, n, size);
     if (!one)
         p->nomem = true;
     return one;
 }
 
-static char *keep(struct parser *p, struct slice s) {
+char *vault_parse_keep(struct parser *p, struct slice s) {
     char *copy = slice_dup(s);
     if (!copy)
         p->nomem = true;
     return copy;
 }
 
-static bool word_is(const struct word *w, const char *text) {
-    return !w->quoted && slice_eq(w->text, slice_str(text));
-}
-
 /* --- small checks ----------------------------------------------------------------------------------------
  * */
 
-static bool name_char(char c) {
+bool vault_parse_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ascii_digit(c) || c == '_' || c == '-' ||
            c == '.';
 }
 
 static bool good_name(struct slice s) {
     for (size_t i = 0; i < s.n; i++)
-        if (!name_char(s.p[i]))
+        if (!vault_parse_name_char(s.p[i]))
             return false;
     return s.n > 0 && s.n <= VAULT_NAME_MAX && s.p[0] != '-' && s.p[0] != '.';
 }
 
 static bool good_variable(struct slice s) {
     for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] == '-' || s.p[i] == '.' || !name_char(s.p[i]))
+        if (s.p[i] == '-' || s.p[i] == '.' || !vault_parse_name_char(s.p[i]))
             return false;
     return s.n > 0 && !ascii_digit(s.p[0]);
-}
-
-/* A token of RFC 9110. */
-static bool good_field(struct slice s) {
-    for (size_t i = 0; i < s.n; i++)
-        if (!name_char(s.p[i]) && (s.p[i] == 0 || !strchr("!#$%&'*+^`|~", s.p[i])))
-            return false;
-    return s.n > 0 && s.n <= 128;
-}
-
-/* Fields that say how a message is framed or where it goes: no secret belongs there, and exeat writes them
- * itself. */
-static bool framing_field(struct slice s) {
-    static const char *const names[] = {"host",
-                                        "content-length",
-                                        "transfer-encoding",
-                                        "connection",
-                                        "keep-alive",
-                                        "upgrade",
-                                        "te",
-                                        "trailer",
-                                        "expect",
-                                        "content-encoding",
-                                        "date",
-                                        "via",
-                                        "content-type",
-                                        "range"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (slice_caseeq(s, slice_str(names[i])))
-            return true;
-    return false;
 }
 
 /* --- for -------------------------------------------------------------------------------------------------
@@ -103,14 +52,15 @@ static bool read_path(struct parser *p, const struct word *w, struct slice path,
     struct buf canonical;
     bool ok = false;
     if (slice_eq(path, SLICE("/"))) {
-        vault_diag_at(&p->d, w->place, "an origin without a path for all of the host, or a pattern such as /**",
-                NULL, "'/' alone could be read in two ways");
+        vault_diag_at(&p->d, w->place,
+                      "an origin without a path for all of the host, or a pattern such as /**", NULL,
+                      "'/' alone could be read in two ways");
         return false;
     }
     for (size_t i = 0; i < path.n; i++)
         if (strchr("{}?[]\"", path.p[i])) {
             vault_diag_at(&p->d, w->place, "'*' within a segment, '**' across segments", NULL,
-                    "'%c' in the pattern of a path", path.p[i]);
+                          "'%c' in the pattern of a path", path.p[i]);
             return false;
         }
     buf_init(&canonical, VAULT_LINE_MAX * 3);
@@ -119,7 +69,7 @@ static bool read_path(struct parser *p, const struct word *w, struct slice path,
     else if (buf_len(&canonical) > PATTERN_MAX)
         vault_diag_at(&p->d, w->place, NULL, NULL, "a pattern of more than %d bytes", PATTERN_MAX);
     else
-        ok = (out->path = keep(p, buf_slice(&canonical))) != NULL;
+        ok = (out->path = vault_parse_keep(p, buf_slice(&canonical))) != NULL;
     buf_release(&canonical);
     return ok;
 }
@@ -135,8 +85,8 @@ static bool read_scope(struct parser *p, const struct word *w, struct scope *out
     }
     if (slice_find(parts.authority, '*') >= 0) {
         vault_diag_at(&p->d, w->place, expected,
-                "name every host; a secret must not go to one that nobody thought of",
-                "a pattern for hosts in a credential");
+                      "name every host; a secret must not go to one that nobody thought of",
+                      "a pattern for hosts in a credential");
         return false;
     }
     if (parts.has_query) {
@@ -163,10 +113,10 @@ static bool same_scope(const struct scope *a, const struct scope *b) {
 }
 
 /* The words from `first` on, as origins. */
-static void read_scopes(struct parser *p, size_t first, struct scope **list, size_t *n) {
+void vault_parse_scopes(struct parser *p, size_t first, struct scope **list, size_t *n) {
     if (first == p->line.n)
         vault_diag_at(&p->d, p->line.end, "one origin or more, such as https://api.example.com", NULL,
-                "nothing stands behind 'for'");
+                      "nothing stands behind 'for'");
     for (size_t i = first; i < p->line.n; i++) {
         struct scope one = {0};
         if (!read_scope(p, &p->line.words[i], &one))
@@ -180,7 +130,7 @@ static void read_scopes(struct parser *p, size_t first, struct scope **list, siz
         else if (*n == SCOPES_MAX)
             vault_diag_at(&p->d, one.place, NULL, NULL, "more than %d origins", SCOPES_MAX);
         else
-            place = grow(p, list, n, sizeof one);
+            place = vault_parse_grow(p, list, n, sizeof one);
         if (place)
             *place = one;
         else
@@ -189,7 +139,7 @@ static void read_scopes(struct parser *p, size_t first, struct scope **list, siz
 }
 
 static void line_for(struct parser *p) {
-    read_scopes(p, 1, &p->current->scopes, &p->current->nscopes);
+    vault_parse_scopes(p, 1, &p->current->scopes, &p->current->nscopes);
 }
 
 /* --- from ------------------------------------------------------------------------------------------------
@@ -228,8 +178,8 @@ static const struct source_row *find_source(struct parser *p) {
             continue;
         if (source_rows[i].works)
             return &source_rows[i];
-        vault_diag_at(&p->d, w->place, SOURCES_EXPECTED, NULL, "the source '%s' does not work yet in this version",
-                source_rows[i].word);
+        vault_diag_at(&p->d, w->place, SOURCES_EXPECTED, NULL,
+                      "the source '%s' does not work yet in this version", source_rows[i].word);
         return NULL;
     }
     vault_diag_at(&p->d, w->place, SOURCES_EXPECTED, NULL, "unknown source '%.*s'", SLICE_ARG(w->text));
@@ -239,7 +189,7 @@ static const struct source_row *find_source(struct parser *p) {
 /* A path of the file's, made relative to its folder. */
 static char *joined(struct parser *p, struct slice path) {
     if (path.p[0] == '/' || p->v->folder[0] == '\0')
-        return keep(p, path);
+        return vault_parse_keep(p, path);
     char *out = NULL;
     struct buf b;
     buf_init(&b, 1 << 20);
@@ -247,7 +197,7 @@ static char *joined(struct parser *p, struct slice path) {
     if (b.failed)
         p->nomem = true;
     else
-        out = keep(p, buf_slice(&b));
+        out = vault_parse_keep(p, buf_slice(&b));
     buf_release(&b);
     return out;
 }
@@ -262,7 +212,8 @@ static void line_from(struct parser *p) {
         return;
     }
     if (c->from.at) {
-        vault_diag_at(&p->d, p->line.words[0].place, NULL, NULL, "a second 'from' in credential '%s'", c->name);
+        vault_diag_at(&p->d, p->line.words[0].place, NULL, NULL, "a second 'from' in credential '%s'",
+                      c->name);
         return;
     }
     c->from = p->line.words[1].place;
@@ -270,7 +221,7 @@ static void line_from(struct parser *p) {
     if (words < row->min || words > row->max) {
         struct place at = words < row->min ? p->line.end : p->line.words[2 + row->max].place;
         vault_diag_at(&p->d, at, row->expected, NULL,
-                words < row->min ? "nothing stands behind '%s'" : "too much behind '%s'", row->word);
+                      words < row->min ? "nothing stands behind '%s'" : "too much behind '%s'", row->word);
         return;
     }
     const struct word *first = &p->line.words[2];
@@ -280,155 +231,19 @@ static void line_from(struct parser *p) {
     }
     if (row->kind == VAULT_FROM_ENV && !good_variable(first->text)) {
         vault_diag_at(&p->d, first->place, "letters, digits and '_', not beginning with a digit", NULL,
-                "no name of a variable");
+                      "no name of a variable");
         return;
     }
     if (row->kind == VAULT_FROM_FILE && first->text.p[0] == '~') {
         vault_diag_at(&p->d, first->place, "an absolute path, or one relative to this file", NULL,
-                "'~' is not expanded here");
+                      "'~' is not expanded here");
         return;
     }
     for (size_t i = 2; i < p->line.n; i++) {
-        char **arg = grow(p, &c->argv, &c->nargv, sizeof *arg);
+        char **arg = vault_parse_grow(p, &c->argv, &c->nargv, sizeof *arg);
         if (arg)
             *arg = row->kind == VAULT_FROM_FILE ? joined(p, p->line.words[i].text)
-                                                : keep(p, p->line.words[i].text);
-    }
-}
-
-/* --- inject ----------------------------------------------------------------------------------------------
- * */
-
-#define FORMS_EXPECTED "bearer, basic USER, or header NAME [prefix TEXT]"
-
-static bool form_basic(struct parser *p, struct form *f, size_t *i) {
-    if (*i == p->line.n || word_is(&p->line.words[*i], "for")) {
-        vault_diag_at(&p->d, p->line.words[*i - 1].place, "basic USER", NULL,
-                "the user's name is missing behind 'basic'");
-        return false;
-    }
-    const struct word *w = &p->line.words[(*i)++];
-    for (size_t k = 0; k < w->text.n; k++)
-        if (w->text.p[k] == ':' || (unsigned char)w->text.p[k] < 0x20 || w->text.p[k] == 0x7f) {
-            vault_diag_at(&p->d, w->place, NULL, NULL, "a user's name can hold no colon and no control character");
-            return false;
-        }
-    f->kind = FORM_BASIC;
-    f->header = keep(p, SLICE("Authorization"));
-    f->before = keep(p, SLICE("Basic "));
-    f->user = keep(p, w->text);
-    return true;
-}
-
-static bool form_header(struct parser *p, struct form *f, size_t *i) {
-    struct slice before = SLICE("");
-    if (*i == p->line.n) {
-        vault_diag_at(&p->d, p->line.end, "header NAME [prefix TEXT]", NULL, "nothing stands behind 'header'");
-        return false;
-    }
-    const struct word *w = &p->line.words[(*i)++];
-    if (!good_field(w->text)) {
-        vault_diag_at(&p->d, w->place, "a field's name, such as X-Api-Key", NULL, "no name of a header field");
-        return false;
-    }
-    if (framing_field(w->text)) {
-        vault_diag_at(&p->d, w->place, "a field's name, such as X-Api-Key", NULL,
-                "no secret can be sent in this field");
-        return false;
-    }
-    if (*i < p->line.n && word_is(&p->line.words[*i], "prefix")) {
-        if (++*i == p->line.n) {
-            vault_diag_at(&p->d, p->line.end, "prefix TEXT", "quote it if it ends in a blank: prefix \"Token \"",
-                    "nothing stands behind 'prefix'");
-            return false;
-        }
-        before = p->line.words[(*i)++].text;
-        for (size_t k = 0; k < before.n; k++)
-            if ((unsigned char)before.p[k] < 0x20 || (unsigned char)before.p[k] > 0x7e) {
-                vault_diag_at(&p->d, p->line.words[*i - 1].place, NULL, NULL,
-                        "a character that a header can't carry");
-                return false;
-            }
-    }
-    f->kind = FORM_HEADER;
-    f->header = keep(p, w->text);
-    f->before = keep(p, before);
-    return true;
-}
-
-static bool form_bearer(struct parser *p, struct form *f, size_t *i) {
-    (void)i;
-    f->kind = FORM_BEARER;
-    f->header = keep(p, SLICE("Authorization"));
-    f->before = keep(p, SLICE("Bearer "));
-    return true;
-}
-
-static const struct form_row {
-    const char *word;
-    bool (*read)(struct parser *p, struct form *f, size_t *i); /* NULL: not yet */
-} form_rows[] = {
-    {"bearer", form_bearer}, {"basic", form_basic}, {"header", form_header},
-    {"query", NULL},         {"placeholder", NULL}, {"sigv4", NULL},
-};
-
-static bool read_form(struct parser *p, struct form *f, size_t *i) {
-    if (p->line.n < 2) {
-        vault_diag_at(&p->d, p->line.end, FORMS_EXPECTED, NULL, "nothing stands behind 'inject'");
-        return false;
-    }
-    const struct word *w = &p->line.words[1];
-    *i = 2;
-    for (size_t k = 0; k < sizeof form_rows / sizeof *form_rows; k++) {
-        if (!word_is(w, form_rows[k].word))
-            continue;
-        if (form_rows[k].read)
-            return form_rows[k].read(p, f, i);
-        vault_diag_at(&p->d, w->place, FORMS_EXPECTED, NULL, "the form '%s' does not work yet in this version",
-                form_rows[k].word);
-        return false;
-    }
-    vault_diag_at(&p->d, w->place, FORMS_EXPECTED, NULL, "unknown form '%.*s'", SLICE_ARG(w->text));
-    return false;
-}
-
-static void line_inject(struct parser *p) {
-    struct credential *c = p->current;
-    if (c->nforms == FORMS_MAX) {
-        vault_diag_at(&p->d, p->line.words[0].place, NULL, NULL, "more than %d forms", FORMS_MAX);
-        return;
-    }
-    struct form *f = grow(p, &c->forms, &c->nforms, sizeof *f);
-    size_t i = 0;
-    if (!f)
-        return;
-    f->place = p->line.words[0].place;
-    if (!read_form(p, f, &i) || i == p->line.n)
-        return;
-    if (word_is(&p->line.words[i], "for"))
-        read_scopes(p, i + 1, &f->scopes, &f->nscopes);
-    else
-        vault_diag_at(&p->d, p->line.words[i].place, "for ORIGIN..., or the end of the line", NULL,
-                "unexpected word '%.*s'", SLICE_ARG(p->line.words[i].text));
-}
-
-/* --- remove ----------------------------------------------------------------------------------------------
- * */
-
-static void line_remove(struct parser *p) {
-    if (p->line.n < 2)
-        vault_diag_at(&p->d, p->line.end, "one field or more, such as Cookie", NULL,
-                "nothing stands behind 'remove'");
-    for (size_t i = 1; i < p->line.n; i++) {
-        const struct word *w = &p->line.words[i];
-        if (!good_field(w->text) || framing_field(w->text)) {
-            vault_diag_at(&p->d, w->place, "a field's name, such as Cookie", NULL,
-                    "no field that could be taken off");
-            continue;
-        }
-        char **one = grow(p, &p->current->removes, &p->current->nremoves, sizeof *one);
-        if (one)
-            *one = keep(p, w->text);
+                                                : vault_parse_keep(p, p->line.words[i].text);
     }
 }
 
@@ -444,13 +259,13 @@ static void check_forms(struct parser *p, const struct credential *c) {
                 bound = bound || same_origin(&c->scopes[k], &c->forms[i].scopes[j]);
             if (!bound)
                 vault_diag_at(&p->d, c->forms[i].scopes[j].place, NULL,
-                        "add it to the line 'for' of this credential",
-                        "credential '%s' is not for this origin", c->name);
+                              "add it to the line 'for' of this credential",
+                              "credential '%s' is not for this origin", c->name);
         }
     for (size_t i = 0; i < c->nforms; i++)
         for (size_t j = i + 1; c->forms[i].nscopes == 0 && j < c->nforms; j++)
             vault_diag_at(&p->d, c->forms[j].place, NULL, "put the form without 'for' last",
-                    "never used: an earlier form is for everything");
+                          "never used: an earlier form is for everything");
     for (size_t k = 0; c->nforms && k < c->nscopes; k++) {
         bool found = false;
         for (size_t i = 0; i < c->nforms; i++) {
@@ -460,7 +275,7 @@ static void check_forms(struct parser *p, const struct credential *c) {
         }
         if (!found)
             vault_diag_at(&p->d, c->scopes[k].place, NULL, "add an 'inject' for it, or one without 'for'",
-                    "no form for this origin");
+                          "no form for this origin");
     }
 }
 
@@ -472,9 +287,11 @@ static void close_block(struct parser *p) {
     if (p->unread)
         return;
     if (c->nscopes == 0)
-        vault_diag_at(&p->d, c->place, "a line 'for ORIGIN...'", NULL, "credential '%s' is for no origin", c->name);
+        vault_diag_at(&p->d, c->place, "a line 'for ORIGIN...'", NULL, "credential '%s' is for no origin",
+                      c->name);
     if (!c->from.at)
-        vault_diag_at(&p->d, c->place, "a line 'from SOURCE'", NULL, "credential '%s' comes from nowhere", c->name);
+        vault_diag_at(&p->d, c->place, "a line 'from SOURCE'", NULL, "credential '%s' comes from nowhere",
+                      c->name);
     if (c->nforms == 0)
         vault_diag_at(&p->d, c->place, "a line 'inject FORM'", NULL, "credential '%s' has no form", c->name);
     /* a line that could not be read explains what would look like a lack of one */
@@ -494,22 +311,22 @@ static void open_block(struct parser *p) {
     }
     if (!good_name(w->text)) {
         vault_diag_at(&p->d, w->place, "letters, digits, '_', '-' and '.', at most 64", NULL,
-                "no name for a credential");
+                      "no name for a credential");
         return;
     }
     if (vault_find(p->v, w->text))
         vault_diag_at(&p->d, w->place, NULL, NULL, "a second credential '%.*s'", SLICE_ARG(w->text));
     if (p->line.n > 2)
         vault_diag_at(&p->d, p->line.words[2].place, "the end of the line", NULL, "unexpected word '%.*s'",
-                SLICE_ARG(p->line.words[2].text));
+                      SLICE_ARG(p->line.words[2].text));
     if (p->v->n == VAULT_CREDENTIALS_MAX) {
         vault_diag_at(&p->d, w->place, NULL, NULL, "more than %d credentials", VAULT_CREDENTIALS_MAX);
         return;
     }
-    struct credential *c = grow(p, &p->v->list, &p->v->n, sizeof *c);
+    struct credential *c = vault_parse_grow(p, &p->v->list, &p->v->n, sizeof *c);
     if (!c)
         return;
-    c->name = keep(p, w->text);
+    c->name = vault_parse_keep(p, w->text);
     c->place = w->place;
     p->current = c;
 }
@@ -520,8 +337,8 @@ static const struct line_row {
 } line_rows[] = {
     {"for", line_for},
     {"from", line_from},
-    {"inject", line_inject},
-    {"remove", line_remove},
+    {"inject", vault_parse_inject},
+    {"remove", vault_parse_remove},
 };
 
 static void read_line(struct parser *p) {
@@ -534,8 +351,8 @@ static void read_line(struct parser *p) {
         /* what follows belongs to neither the credential before nor one that we know */
         close_block(p);
         vault_diag_at(&p->d, w->place, "credential NAME",
-                p->in_block ? "the lines of a credential are indented" : NULL, "unexpected word '%.*s'",
-                SLICE_ARG(w->text));
+                      p->in_block ? "the lines of a credential are indented" : NULL, "unexpected word '%.*s'",
+                      SLICE_ARG(w->text));
         p->in_block = true;
         return;
     }
@@ -556,7 +373,7 @@ static void read_line(struct parser *p) {
             return;
         }
     vault_diag_at(&p->d, w->place, "for, from, inject, or remove", NULL, "unexpected word '%.*s'",
-            SLICE_ARG(w->text));
+                  SLICE_ARG(w->text));
 }
 
 /* A line without words: what it would have said is not missed, and what follows belongs to no other block. */
@@ -587,8 +404,8 @@ int vault_parse(const char *name, const char *folder, struct slice text, struct 
     }
     p->v = v;
     p->d = (struct diags){.vault = v, .out = diags};
-    v->file = keep(p, slice_str(name));
-    v->folder = keep(p, folder ? slice_str(folder) : slice_make(name, folder_length(name)));
+    v->file = vault_parse_keep(p, slice_str(name));
+    v->folder = vault_parse_keep(p, folder ? slice_str(folder) : slice_make(name, folder_length(name)));
     v->text = malloc(text.n + 1);
     if (v->text && text.n)
         memcpy(v->text, text.p, text.n);
@@ -601,7 +418,7 @@ int vault_parse(const char *name, const char *folder, struct slice text, struct 
                 pass_line(p);
         close_block(p);
     }
-    int r = !v->text || p->nomem ? ERR_NOMEM : diag_end(&p->d) ? ERR_PARSE : 0;
+    int r = !v->text || p->nomem ? ERR_NOMEM : vault_diag_end(&p->d) ? ERR_PARSE : 0;
     free(p);
     if (r)
         vault_free(v);

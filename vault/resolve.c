@@ -213,7 +213,7 @@ int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags) {
     struct diags d = {.vault = v, .out = diags};
     for (size_t i = 0; i < v->n; i++)
         resolve_one(v, &v->list[i], exec_ms, &d);
-    if (!diag_end(&d))
+    if (!vault_diag_end(&d))
         return 0;
     for (size_t i = 0; i < v->n; i++)
         for (size_t j = 0; j < v->list[i].nforms; j++)
