@@ -7,7 +7,7 @@
  * judges what will not be served.
  *
  * Names are compared without regard to case, and with '_' taken for '-': CGI and WSGI servers can't tell the two
- * apart. A field known to us that is spelt with '_' is refused by the parser (HTTP_REFUSED_NAME_ALIKE).
+ * apart. Where that would change what is served (content_length), the parser refuses (HTTP_REFUSED_NAME_ALIKE).
  */
 #ifndef PROXY_CODEC_HTTP_H
 #define PROXY_CODEC_HTTP_H

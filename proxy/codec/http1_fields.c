@@ -20,6 +20,20 @@ enum http_refusal http1_line(struct slice *rest, struct slice *line) {
     return HTTP_REFUSED_NOT;
 }
 
+/* "content_length" is a field like any other to one server and Content-Length to another. Where that changes what is
+ * served, it is refused. Elsewhere ("api_key") it goes through, and counts as the field it looks like. */
+static bool must_be_exact(enum http_field_id id) {
+    switch (id) {
+    case HTTP_F_CONTENT_LENGTH:
+    case HTTP_F_TRANSFER_ENCODING:
+    case HTTP_F_CONTENT_TYPE:
+    case HTTP_F_CONTENT_ENCODING:
+    case HTTP_F_METHOD_OVERRIDE:
+    case HTTP_F_TARGET_OVERRIDE: return true;
+    default: return false;
+    }
+}
+
 enum http_refusal http1_field_line(struct slice line, struct http_field *field) {
     if (line.n && (line.p[0] == ' ' || line.p[0] == '\t'))
         return HTTP_REFUSED_FOLD;
@@ -37,7 +51,7 @@ enum http_refusal http1_field_line(struct slice line, struct http_field *field) 
     field->value = slice_trim(value);
     field->id = http_field_lookup(name, &alike);
     field->hop = false;
-    return alike ? HTTP_REFUSED_NAME_ALIKE : HTTP_REFUSED_NOT;
+    return alike && must_be_exact(field->id) ? HTTP_REFUSED_NAME_ALIKE : HTTP_REFUSED_NOT;
 }
 
 static bool is_hop(enum http_field_id id) {
@@ -144,7 +158,7 @@ enum http_refusal http1_fields(struct slice rest, struct http1_section *s, bool 
         struct http_field *field = &s->fields[s->n];
         refusal = http1_field_line(line, field);
         if (refusal == HTTP_REFUSED_NAME_ALIKE && !strict && field->id != HTTP_F_CONTENT_LENGTH &&
-            field->id != HTTP_F_TRANSFER_ENCODING) {
+            field->id != HTTP_F_TRANSFER_ENCODING) { /* in an answer only framing matters to us */
             field->id = HTTP_F_OTHER;
             refusal = HTTP_REFUSED_NOT;
         }
