@@ -145,6 +145,35 @@ def rules_that_cannot_be_set_end_the_start():
     tap.contains(r.err, "net namespace")
 
 
+def doctor(before, user=None):
+    name = work.PLAIN_USER if user is None and work.account(None) is not None else "root"
+    return work.sh(*before, box.program(), "--doctor", user=name, check=False)
+
+
+@box.each_user
+def the_doctor_finds_a_good_host_good(_t, user):
+    said = doctor([], user)
+    tap.lacks(said, "error:")
+    for part in ("namespaces", "/proc inside", "nftables inside", "seccomp", "Landlock"):
+        tap.contains(said, "ok: ", part)
+        tap.contains(said, part)
+
+
+@tap.test
+def the_doctor_names_what_is_in_the_way():
+    for before, words in ((without(56, 0x10000000, 0x10000000, 1), ["error: user namespaces", "CLONE_NEWUSER"]),
+                          (without(41, 16, 0xffffffff, 1), ["error: net namespace", "netlink"]),
+                          (without(41, 10, 0xffffffff, 97), ["note: IPv6"]),
+                          (without(165, 0, 0, 1), ["error: mount namespace", "systempaths=unconfined"]),
+                          (without(317, 1, 0xffffffff, 22), ["error: seccomp"]),
+                          (["unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"', "sh"],
+                           ["error: user namespaces", "sudo sysctl user.max_net_namespaces"])):
+        said = doctor(before)
+        tap.note(said)
+        for word in words:
+            tap.contains(said, word)
+
+
 @box.each_user
 def the_command_is_what_it_was(_t, user):
     def limits():

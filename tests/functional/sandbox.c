@@ -1,7 +1,8 @@
 /*
  * A supervisor for tests of netns/: starts a sandbox and serves its listeners by itself.
  *
- *     sandbox STATE-DIR [--cover PATH]... [--no-ipv6] [--die-at N] -- COMMAND [ARG...]
+ *     sandbox STATE-DIR [--cover PATH]... -- COMMAND [ARG...]
+ *     sandbox --doctor
  *
  * Every TCP connection is answered with one line, "DST ADDRESS:PORT NAME direct|redirected", and closed. DNS is answered as a worker
  * does. STATE-DIR has root.pem, which serves as our root and as the bundle. Prints the listeners' ports as the line
@@ -21,10 +22,10 @@
 #include "base/addr.h"
 #include "base/buf.h"
 #include "netns/dns.h"
+#include "netns/doctor.h"
 #include "netns/environ.h"
 #include "netns/names.h"
 #include "netns/sandbox.h"
-
 
 static struct names *names;
 
@@ -172,6 +173,16 @@ static int run(struct sandbox_spec *spec) {
     return status;
 }
 
+static int doctor(void) {
+    static const char *const words[] = {"ok", "note", "error"};
+    struct doctor_report report;
+    doctor_check(&report);
+    for (size_t i = 0; i < report.n; i++)
+        printf("%s: %s\n%s\n%s\n", words[report.list[i].severity], report.list[i].what, report.list[i].why,
+               report.list[i].todo);
+    return report.errors ? 1 : 0;
+}
+
 int main(int argc, char **argv) {
     struct sandbox_spec spec = {0};
     const char *cover[32] = {NULL}, *bundles[] = {"/etc/ssl/certs/ca-certificates.crt", NULL};
@@ -183,6 +194,8 @@ int main(int argc, char **argv) {
     sandbox_inherit_take(&spec.inherit);
     /* as the supervisor is */
     prctl(PR_SET_DUMPABLE, 0);
+    if (argc == 2 && strcmp(argv[1], "--doctor") == 0)
+        return doctor();
     if (argc < 4)
         die("usage: sandbox STATE-DIR [--cover PATH]... -- COMMAND [ARG...]");
     spec.state_dir = argv[1];
