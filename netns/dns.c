@@ -54,7 +54,7 @@ static void read_name(struct reader *r, struct dns_query *q) {
         uint8_t len = get8(r);
         if (r->bad || len == 0)
             break;
-        if (len > 63 || q->n + len + 1 > 254 || len > r->n - r->at) {
+        if (len > 63 || q->n + (q->n ? 1 : 0) + len > NAMES_LEN_MAX || len > r->n - r->at) {
             r->bad = true;
             return;
         }
