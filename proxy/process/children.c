@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "proxy/process/ipc.h"
+#include "proxy/process/roles.h"
 #include "proxy/process/sources.h"
 
 #define OUT_MAX MSG_MAX
@@ -309,18 +310,7 @@ static void drain_on(struct children *c) {
         c->ops->ended(c->arg);
 }
 
-static void child_gone(struct child *child, int status) {
-    struct children *c = child->all;
-    bool expected = child->ending;
-    child->pid = 0;
-    channel_close(&child->ctl);
-    if (!expected && WIFSIGNALED(status))
-        fail(c, "exeat: the %s was ended by signal %d (%s)", role_name(child->role), WTERMSIG(status),
-             strsignal(WTERMSIG(status)));
-    else if (!expected)
-        fail(c, "exeat: the %s has ended (status %d)", role_name(child->role), WEXITSTATUS(status));
-    drain_on(c);
-}
+static bool tell_of_peer(struct children *c);
 
 /* Waits for one child, at most `ms`. */
 static bool wait_child(pid_t pid, int *status, int ms) {
@@ -332,6 +322,34 @@ static bool wait_child(pid_t pid, int *status, int ms) {
             return false;
         usleep(1000);
     }
+}
+
+static void child_gone(struct child *child, int status) {
+    struct children *c = child->all;
+    bool expected = child->ending;
+    child->pid = 0;
+    channel_close(&child->ctl);
+    if (!expected && WIFEXITED(status) && WEXITSTATUS(status) == ROLE_PEER_GONE && tell_of_peer(c))
+        return;
+    if (!expected && WIFSIGNALED(status))
+        fail(c, "exeat: the %s was ended by signal %d (%s)", role_name(child->role), WTERMSIG(status),
+             strsignal(WTERMSIG(status)));
+    else if (!expected)
+        fail(c, "exeat: the %s has ended (status %d)", role_name(child->role), WEXITSTATUS(status));
+    drain_on(c);
+}
+
+/* A worker has ended since keeper or scribe did: theirs is the death to be told. */
+static bool tell_of_peer(struct children *c) {
+    for (size_t i = 0; i < c->n; i++) {
+        int status;
+        struct child *child = &c->list[i];
+        if (child->role == ROLE_WORKER || !child->pid || !wait_child(child->pid, &status, 20))
+            continue;
+        child_gone(child, status);
+        return true;
+    }
+    return false;
 }
 
 /* The socket ends a moment before the process does. A role that closes it and lives on is not ours any more. */

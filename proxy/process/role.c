@@ -1,5 +1,7 @@
 #include "proxy/process/role.h"
 
+#include <signal.h>
+
 #include "base/log.h"
 #include "proxy/process/ipc.h"
 
@@ -38,6 +40,8 @@ int role_failed(struct role_base *b, int err, struct slice text) {
 
 int role_ready(struct role_base *b, enum confine_role confine, const struct slice *text) {
     struct errmsg msg;
+    /* a reader of standard error that is gone ends nobody; helpers of the keeper have run by now and did not inherit this */
+    signal(SIGPIPE, SIG_IGN);
     int r = confine_role(confine, &msg);
     if (r < 0)
         return role_failed(b, r, slice_str(msg.text));

@@ -5,6 +5,9 @@
 #ifndef PROCESS_ROLES_H
 #define PROCESS_ROLES_H
 
+/* Exit status of a role that ends because another role is gone: the supervisor tells of the other one. */
+#define ROLE_PEER_GONE 3
+
 int keeper_run(void);
 int worker_run(void);
 int scribe_run(void);

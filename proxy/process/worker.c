@@ -135,7 +135,7 @@ static void on_keeper_closed(struct channel *c, int err) {
     struct worker_process *w = c->arg;
     if (err != ERR_EOF)
         log_error("keeper: %s", err_text(err));
-    role_end(&w->role, 1);
+    role_end(&w->role, err == ERR_EOF ? ROLE_PEER_GONE : 1);
 }
 
 static const struct channel_ops keeper_ops = {on_keeper, on_keeper_closed};
@@ -156,7 +156,7 @@ static int add_peer(struct worker_process *w, struct msg_in *m) {
 
 static void on_scribe_gone(void *arg) {
     struct worker_process *w = arg;
-    role_end(&w->role, 1);
+    role_end(&w->role, ROLE_PEER_GONE);
 }
 
 static int make_tls(struct worker_process *w, int roots_fd, int extra_fd, struct errmsg *msg) {
