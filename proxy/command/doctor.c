@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/confine.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "netns/doctor.h"
@@ -35,26 +34,6 @@ static const struct option_row rows[] = {
 
 static const char *const severity_words[] = {
     [DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_ERROR] = "error"};
-
-/* What the roles' confinement needs of the kernel. */
-static void check_confinement(struct doctor_report *report) {
-    if (report->n == DOCTOR_FINDINGS_MAX)
-        return;
-    struct doctor_finding *f = &report->list[report->n++];
-    int abi = confine_landlock_abi();
-    *f = (struct doctor_finding){.severity = abi > 0 ? DOCTOR_OK : DOCTOR_ERROR};
-    if (abi > 0) {
-        snprintf(f->what, sizeof f->what, "Landlock: version %d", abi);
-        return;
-    }
-    report->errors++;
-    snprintf(f->what, sizeof f->what, "Landlock: not there");
-    snprintf(f->why, sizeof f->why,
-             "the processes that read what a sandbox sends must not be able to open a file");
-    snprintf(
-        f->todo, sizeof f->todo,
-        "use Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK=y, and 'landlock' in the boot parameter lsm=");
-}
 
 /* Each line of a text, with an indent. */
 static void print_lines(const char *label, const char *text) {
@@ -135,7 +114,6 @@ int command_doctor(int argc, char **argv) {
     }
     static struct doctor_report report;
     doctor_check(&report);
-    check_confinement(&report);
     if (options.json ? print_json(&report) < 0 : (print_text(&report), fflush(stdout) != 0))
         return EXIT_FAILED;
     return report.errors ? EXIT_FINDINGS : EXIT_SUCCESS;
