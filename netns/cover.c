@@ -27,6 +27,7 @@ struct cover {
     struct mountinfo mounts;
     char empty[PATH_MAX]; /* an empty file */
     char dead[PATH_MAX];  /* a socket that nobody listens on */
+    dev_t dead_dev;       /* a socket of this file system is a cover already */
     struct errmsg *msg;
 };
 
@@ -65,6 +66,8 @@ static int cover_one(void *arg, const char *path) {
     struct stat st;
     char options[128];
     if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode))
+        return 0;
+    if (S_ISSOCK(st.st_mode) && st.st_dev == c->dead_dev)
         return 0;
     if (!S_ISDIR(st.st_mode))
         return mount_bind(S_ISSOCK(st.st_mode) ? c->dead : c->empty, path, false, c->msg);
@@ -113,8 +116,11 @@ static int cover_glob(struct cover *c, const char *pattern) {
 static int cover_runtime(struct cover *c) {
     char path[64];
     const char *xdg = getenv("XDG_RUNTIME_DIR");
+    struct stat st;
     int r = 0;
-    if (xdg && xdg[0] == '/' && xdg[1])
+    /* as the specification wants it to be; where somebody has set it to /tmp, that stays what it is */
+    if (xdg && xdg[0] == '/' && stat(xdg, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == getuid() &&
+        (st.st_mode & 077) == 0)
         r = cover_path(c, xdg);
     snprintf(path, sizeof path, "/run/user/%u", (unsigned)getuid());
     if (r == 0)
@@ -178,8 +184,13 @@ static int dead_socket(struct cover *c, char *dir) {
         close(fd);
     if (back >= 0)
         close(back);
+    struct stat st;
     if (snprintf(c->dead, sizeof c->dead, "%s/s", dir) >= (int)sizeof c->dead)
-        r = ERR_LIMIT;
+        r = errmsg_set(c->msg, ERR_LIMIT, "cover: too long a path");
+    if (r == 0 && lstat(c->dead, &st) < 0)
+        r = errmsg_errno(c->msg, ERR_IO, "cover: socket");
+    if (r == 0)
+        c->dead_dev = st.st_dev;
     return r;
 }
 
@@ -203,6 +214,15 @@ static int cover_lists(struct cover *c) {
         r = cover_walk(c, "/tmp", 3, &budget);
     if (r == 0)
         r = cover_procs(c);
+    return r;
+}
+
+int cover_aliases(const struct wire_spec *spec, const char *path, struct errmsg *msg) {
+    struct cover c = {.spec = spec, .msg = msg};
+    int r = mountinfo_read(&c.mounts, msg);
+    if (r == 0)
+        r = mountinfo_aliases(&c.mounts, path, cover_one, &c);
+    mountinfo_release(&c.mounts);
     return r;
 }
 

@@ -9,4 +9,7 @@
  * be covered ends the start. */
 int cover_all(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg);
 
+/* Covers the other paths of a directory, not this one. `path` has no symbolic links. */
+int cover_aliases(const struct wire_spec *spec, const char *path, struct errmsg *msg);
+
 #endif

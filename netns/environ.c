@@ -18,6 +18,7 @@
  *   CLOUDSDK_CORE_CUSTOM…  gcloud
  *   HTTPLIB2_CA_CERTS      httplib2 (older Google clients)
  *   BUNDLE_SSL_CA_CERT     ruby's bundler
+ *   HEX_CACERTS_PATH       Elixir's hex
  *   DENO_CERT              deno: one more file of roots beside its own
  *   DENO_TLS_CA_STORE      … which come from the system too
  *   NODE_EXTRA_CA_CERTS    node, npm, yarn, bun: beside their own roots
@@ -47,6 +48,7 @@ static const struct {
     {"CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", BUNDLE, NULL},
     {"HTTPLIB2_CA_CERTS", BUNDLE, NULL},
     {"BUNDLE_SSL_CA_CERT", BUNDLE, NULL},
+    {"HEX_CACERTS_PATH", BUNDLE, NULL},
     {"DENO_CERT", ADDITIVE, NULL},
     {"NODE_EXTRA_CA_CERTS", ADDITIVE, NULL},
     {"DENO_TLS_CA_STORE", SETTING, "system,mozilla"},

@@ -94,7 +94,9 @@ int mounts_setup(const struct wire_spec *spec, struct errmsg *msg) {
     if (!realpath(spec->state_dir, real))
         return errmsg_errno(msg, ERR_USAGE, "state directory %s", spec->state_dir);
     struct stage stage = {.dir = real};
-    int r = mount_tmpfs(real, "mode=755,size=256m", msg);
+    int r = cover_aliases(spec, real, msg);
+    if (r == 0)
+        r = mount_tmpfs(real, "mode=755,size=256m", msg);
     if (r == 0)
         r = cover_all(spec, &stage, msg);
     if (r == 0)

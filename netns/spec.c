@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@
  * trusting it.
  */
 #define SPEC_MAX     (64u << 20)
-#define SOCKETS_MAX  4096
+#define SOCKETS_MAX  16384
 #define SPEC_ALLOWED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 enum tag {
@@ -67,8 +68,20 @@ static int subject_hash(struct slice pem, uint32_t *hash, struct errmsg *msg) {
     return r;
 }
 
-/* Listening and other sockets that are bound to a path on the host: the sandbox must not be able to connect to
- * them. Relative names can't be placed; nobody binds a service that way. */
+/* The path in a line of /proc/net/unix, if somebody could connect to it; else NULL. Relative names can't be placed;
+ * nobody binds a service that way. The end that accept made has the listener's name too, but is connected. */
+static const char *socket_path(char *line) {
+    unsigned type, state;
+    int at = 0;
+    if (sscanf(line, "%*s %*s %*s %*s %x %x %*s %n", &type, &state, &at) != 2 || line[at] != '/')
+        return NULL;
+    if (state == 3 && type != SOCK_DGRAM)
+        return NULL;
+    line[at + (int)strcspn(line + at, "\n")] = 0;
+    return line + at;
+}
+
+/* Sockets that are bound to a path on the host: the sandbox must not be able to connect to them. */
 static int host_sockets(struct buf *b, struct errmsg *msg) {
     FILE *f = fopen("/proc/self/net/unix", "re");
     if (!f) {
@@ -78,16 +91,12 @@ static int host_sockets(struct buf *b, struct errmsg *msg) {
     char *line = NULL;
     size_t cap = 0, count = 0;
     int r = 0;
-    while (getline(&line, &cap, f) > 0) {
-        char *path = strchr(line, '/');
-        if (!path || path == line || path[-1] != ' ')
-            continue;
-        path[strcspn(path, "\n")] = 0;
-        if (++count > SOCKETS_MAX) {
+    while (r == 0 && getline(&line, &cap, f) > 0) {
+        const char *path = socket_path(line);
+        if (path && ++count > SOCKETS_MAX)
             r = errmsg_set(msg, ERR_LIMIT, "the host has more than %d named unix sockets", SOCKETS_MAX);
-            break;
-        }
-        field_str(b, TAG_SOCKET, path);
+        else if (path)
+            field_str(b, TAG_SOCKET, path);
     }
     free(line);
     fclose(f);

@@ -178,19 +178,22 @@ def other_names_of_what_is_covered_are_covered(t, user):
     if not work.is_root():
         tap.skip("needs root to prepare")
     scene = Scene(t, user)
-    other = os.path.join(scene.top, "other")
-    os.mkdir(other)
+    other = work.folder("other.")
     before = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
-              'mount --bind %s %s && shift && exec "$@"' % (scene.dir, other), "sh", "-"]
+              'mount --bind %s %s && shift && exec "$@"' % (scene.top, other), "sh", "-"]
     if user is None:
+        # prepared as root; setpriv makes the plain user of it
         before += ["setpriv", "--reuid", work.PLAIN_USER, "--regid", work.PLAIN_USER, "--clear-groups"]
-    # prepared as root; setpriv makes the plain user of it
     scene.options["user"] = "root"
-    r = scene.python('leaks("start")\nattempt("unix", lambda: socket.socket(socket.AF_UNIX).connect(%r))\n'
-                     'print("listed:", os.listdir(%r))' % (other + "/agent.sock", other + "/private"), before=before)
+    scene.options["env"]["TOP"] = other
+    r = scene.python("""
+        leaks("start")
+        attempt("unix", lambda: socket.socket(socket.AF_UNIX).connect(%r))
+        print("listed:", os.listdir(%r), sorted(os.listdir(%r)))
+    """ % (other + "/scene/agent.sock", other + "/scene/private", other + "/state"), before=before)
     no_leak(r, 1)
-    tap.contains(r.lines()["unix"], "failed ")
-    tap.equal(r.lines()["listed"], "[]")
+    tap.contains(r.lines()["unix"], "failed ECONNREFUSED")
+    tap.equal(r.lines()["listed"], "[] []")
 
 
 @box.each_user
