@@ -1,0 +1,539 @@
+"""HTTP/1.1 through the proxy: framing, keep-alive, pipelining, early and interim answers, ends of every kind."""
+import threading
+import time
+
+import client
+import exeat
+import tap
+from pki import Pki
+from servers import RawServer, chunked, response
+
+pki = Pki()
+POLICY = "allow GET,HEAD,POST,PUT https://a.test/ok**\nallow GET,POST http://a.test/ok**\n"
+
+
+def through(t, code, answer=None, policy=POLICY, **options):
+    """Runs the client's code against an upstream; returns the result and the upstream."""
+    server = t.use(RawServer(tls=pki.leaf("a.test"), **({"answer": answer} if answer is not None else {}),
+                             **{k: options.pop(k) for k in ("answers",) if k in options}))
+    r = client.run(policy, code, resolve=[server.resolve("a.test")], upstream_ca=pki.ca, **options)
+    return r, server
+
+
+def clear(t, code, answer=response(200, "ok"), **options):
+    server = t.use(RawServer(answer))
+    r = client.run(POLICY, code, resolve=[server.resolve("a.test", 80)], **options)
+    return r, server
+
+
+# ---- requests on one connection ----
+
+@tap.test(timeout=180)
+def every_request_of_a_connection_is_judged_by_itself_whatever_the_cut(t):
+    r, server = through(t, '''
+        wire = (b"GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" b"DELETE /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n"
+                b"GET /ok HTTP/1.1\\r\\nHost: b.test\\r\\n\\r\\n")
+        for cut in range(0, len(wire), 1):
+            c = tls("a.test")
+            c.send(wire[:cut])
+            c.send(wire[cut:])
+            got = [c.answer().status for _ in range(3)]
+            c.rest()
+            report(got + [c.ended])
+    ''', timeout=150)
+    tap.ok(len(r.reports) > 100, "too few cuts")
+    for got in r.reports:
+        tap.equal(got, [200, 403, 421, "eof"])
+    tap.equal(len(server.requests), len(r.reports))
+    for request in server.requests:
+        tap.equal((request.line, request.header("host")), ("GET /ok HTTP/1.1", "a.test"))
+    tap.equal(len(r.verdicts()), 3 * len(r.reports))
+    tap.equal(len(r.outcomes()), 3 * len(r.reports))
+
+
+@tap.test
+def a_hundred_pipelined_requests_are_answered_in_order(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        c.send(b"".join(b"GET /ok/%d HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" % i for i in range(100)))
+        report([c.answer().body.decode() for _ in range(100)])
+    ''', answer=lambda c, q: response(200, q.target))
+    tap.equal(r.reports[0], ["/ok/%d" % i for i in range(100)])
+    tap.equal(len(server.connections), 1)
+
+
+@tap.test
+def many_denied_requests_in_one_write_are_each_answered(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        c.send(b"GET /no HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" * 2000)
+        report([c.answer().status for _ in range(2000)].count(403))
+    ''')
+    tap.equal(r.reports, [2000])
+    tap.equal(server.requests, [])
+
+
+@tap.test
+def the_upstream_connection_is_kept_and_used_again(t):
+    r, server = through(t, '''
+        for _ in range(3):
+            c = tls("a.test")
+            report([c.get("/ok").status, c.get("/ok").status])
+            c.close()
+    ''')
+    tap.equal(r.reports, [[200, 200]] * 3)
+    tap.equal(len(server.connections), 1)
+
+
+@tap.test
+def an_http_1_0_client_gets_what_it_understands(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        c.send("GET /ok HTTP/1.0\\r\\nHost: a.test\\r\\n\\r\\n")
+        report(c.rest().decode("latin-1"), c.ended)
+        c = tls("a.test")
+        c.send("GET /ok HTTP/1.0\\r\\nHost: a.test\\r\\nConnection: keep-alive\\r\\nExpect: 100-continue\\r\\n\\r\\n")
+        report(c.rest().decode("latin-1"), c.ended)
+    ''', answer=chunked("one ", "two"))
+    for text, ended in r.reports:
+        tap.lacks(text.lower(), "chunked")
+        tap.lacks(text, " 100 ")
+        tap.ok(text.endswith("\r\n\r\none two"), text)
+        tap.equal(ended, "eof")
+    tap.equal(server.requests[0].version, "HTTP/1.1")
+
+
+# ---- what is ambiguous ----
+
+BAD = [
+    ("GET /ok\nHost: a.test\nContent-Length: 5\n\nhello", 400),
+    ("GET /ok HTTP/1.1\nHost: a.test\n\n", 400),
+    ("GET /ok HTTP/1.1\r\nHost: a.test\r\nX: a\r\n Content-Length: 3\r\n\r\n", 400),
+    ("POST /ok HTTP/1.1\r\nHost: a.test\r\nX-Abc: \rxTransfer-Encoding: chunked\r\n\r\n1\r\nA\r\n0\r\n\r\n", 400),
+    ("POST /ok HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ("POST /ok HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 400),
+    ("GET /ok HTTP/1.1\r\nHost: a.test\r\nHost: b.test\r\n\r\n", 400),
+    ("GET /ok HTTP/1.1\r\n\r\n", 400),
+    ("GET /ok HTTP/1.1\r\nHost : a.test\r\n\r\n", 400),
+    ("GET https://b.test/ok HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
+    ("GET https://a.test@b.test/ok HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
+    ("GET /ok/../admin HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
+    ("GET /ok/%2e%2e/admin HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
+    ("GET /ok%00 HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
+    ("GET /ok HTTP/2.0\r\nHost: a.test\r\n\r\n", 505),
+    ("GET /ok HTTP/1.1\r\nHost: a.test\r\nX: " + "x" * 70000 + "\r\n\r\n", 431),
+    ("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n", 400),
+    ("GET /ok HTTP/1.1\r\nHost: b.test\r\n\r\n", 421),
+    ("GET /ok HTTP/1.1\r\nHost: a.test:8443\r\n\r\n", 421),
+]
+
+
+@tap.test
+def what_two_parsers_could_read_differently_is_refused_and_the_connection_ends(t):
+    r, server = through(t, '''
+        for wire, status in %r:
+            c = tls("a.test")
+            c.send(wire)
+            a = c.answer()
+            rest = c.rest()
+            report([wire[:120], status, a.status, rest.decode("latin-1"), c.ended, a.header("connection")])
+    ''' % (BAD,))
+    tap.equal(len(r.reports), len(BAD))
+    wrong = [x for x in r.reports if x[1] != x[2] or x[3] or x[4] != "eof" or x[5] != "close"]
+    tap.equal(wrong, [])
+    tap.equal(server.requests, [])
+    tap.equal(len(r.verdicts(verdict="deny")), len(BAD))
+    tap.ok(all(v.get("reason") and v.get("code") for v in r.verdicts()), r)
+
+
+@tap.test
+def the_head_is_written_anew_and_the_rest_goes_through_as_it_was(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        report(c.get("/ok/%6f?x=%2F&y", extra="X-One: 1\\r\\nConnection: x-hop, keep-alive\\r\\nX-Hop: h\\r\\n"
+                     "Keep-Alive: timeout=5\\r\\nUpgrade: websocket\\r\\nX-Two:   2  \\r\\nTE: gzip\\r\\n").status)
+    ''')
+    tap.equal(r.reports, [200])
+    request = server.requests[0]
+    tap.equal(request.line, "GET /ok/%6f?x=%2F&y HTTP/1.1")
+    names = [n.lower() for n, _ in request.headers]
+    tap.equal(names.count("host"), 1)
+    tap.equal((request.header("x-one"), request.header("x-two")), ("1", "2"))
+    for gone in ("x-hop", "keep-alive", "upgrade", "proxy-connection"):
+        tap.ok(gone not in names, request.head)
+
+
+# ---- bodies ----
+
+@tap.test
+def bodies_of_both_framings_arrive_whole_with_trailers(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 10\\r\\n\\r\\n01234")
+        spin(0.05)
+        c.send("56789")
+        report(c.answer().status)
+        c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\nTrailer: X-Sum\\r\\n\\r\\n")
+        for piece in ("3;ext=1\\r\\nabc\\r\\n", "1\\r\\n", "d\\r\\n0\\r\\nX-Sum: 7\\r\\nAuthorization: no\\r\\n\\r\\n"):
+            c.send(piece)
+            spin(0.02)
+        a = c.answer()
+        report(a.status, a.body.decode(), a.trailers, a.whole)
+    ''', answers=[response(200, "first"), chunked("x" * 10, "y", trailers=[("X-T", "1"), ("Alt-Svc", "h3")])])
+    tap.equal(r.reports[0], 200)
+    tap.equal(r.reports[1][:2], [200, "x" * 10 + "y"])
+    tap.ok("X-T: 1" in r.reports[1][2] and r.reports[1][3], r)
+    bodies = [q.body for q in server.requests]
+    tap.equal(bodies, [b"0123456789", b"abcd"])
+    tap.equal(server.requests[1].trailers, ["X-Sum: 7"])
+    sent = sorted(o["sent"] for o in r.outcomes())
+    tap.equal(sent, [4, 10])
+
+
+@tap.test
+def bodiless_answers_keep_the_connection_in_step(t):
+    def answer(connection, request):
+        if request.method == "HEAD":
+            return b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
+        if request.target == "/ok/204":
+            return b"HTTP/1.1 204 No Content\r\nContent-Length: 99\r\n\r\n"
+        if request.target == "/ok/304":
+            return b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\nETag: \"x\"\r\n\r\n"
+        return response(200, "after")
+    r, _ = through(t, '''
+        c = tls("a.test")
+        a = c.get("/ok", method="HEAD")
+        report(a.status, a.header("content-length"))
+        report(c.get("/ok").body.decode())
+        report(c.get("/ok/204").status)
+        report(c.get("/ok").body.decode())
+        a = c.get("/ok/304")
+        report(a.status, a.header("etag"))
+        report(c.get("/ok").body.decode())
+    ''', answer=answer)
+    tap.equal(r.reports, [[200, "99"], "after", 204, "after", [304, '"x"'], "after"])
+
+
+@tap.test
+def a_body_that_nobody_asked_for_does_not_become_the_next_answer(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        report(c.get("/ok", method="HEAD").status)
+        spin(0.1)
+        report(c.get("/ok").body.decode())
+    ''', answer=lambda c, q: response(200, "true") if q.method != "HEAD" else
+        b"HTTP/1.1 200 OK\r\nContent-Length: 44\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfalse")
+    tap.equal(r.reports, [200, "true"])
+    tap.equal(len(server.connections), 2)
+
+
+# ---- Expect, interim and early answers ----
+
+@tap.test
+def expect_100_continue_does_not_hang(t):
+    went_on = b"HTTP/1.1 100 Continue\r\n\r\n"
+    for name, answer, want in (
+            ("100", [went_on, ("body",), response(200, "thanks")], (200, [100])),
+            ("413", [response(413, "too big"), ("close",)], (413, []))):
+        r, server = through(t, '''
+            c = tls("a.test")
+            began = time.monotonic()
+            c.send("PUT /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 100000\\r\\nExpect: 100-continue\\r\\n\\r\\n")
+            head = c.until(b"\\r\\n\\r\\n").decode()
+            c.pending = (head + "\\r\\n\\r\\n").encode() + c.pending
+            if " 100 " in head:
+                c.send("x" * 100000)
+            a = c.answer()
+            report(a.status, a.interim, time.monotonic() - began)
+        ''', answer=answer)
+        tap.equal((r.reports[0][0], r.reports[0][1]), want, name)
+        tap.ok(r.reports[0][2] < 2, "%s took %g s" % (name, r.reports[0][2]))
+        tap.equal(server.requests[0].header("expect"), "100-continue")
+
+
+@tap.test
+def a_denied_request_with_expect_gets_its_403_at_once(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        began = time.monotonic()
+        c.send("PUT /no HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 5000000\\r\\nExpect: 100-continue\\r\\n\\r\\n")
+        a = c.answer()
+        report(a.status, a.interim, a.header("connection"), time.monotonic() - began)
+    ''')
+    tap.equal(r.reports[0][:3], [403, [], "close"])
+    tap.ok(r.reports[0][3] < 1)
+    tap.equal(server.requests, [])
+
+
+@tap.test
+def a_refusal_reaches_a_client_that_is_still_sending(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        c.send("PUT /no HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 3000000\\r\\n\\r\\n")
+        for _ in range(30):
+            c.send("x" * 100000)
+        a = c.answer()
+        report(a.status, len(a.body) > 50)
+        c = tls("a.test")
+        c.send("PUT /no HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 5\\r\\n\\r\\nhello")
+        report([c.answer().status, c.get("/ok").status])
+    ''')
+    tap.equal(r.reports, [[403, True], [403, 200]])
+    tap.equal(len(server.requests), 1)
+
+
+@tap.test
+def an_early_answer_is_passed_on_before_the_request_has_ended(t):
+    r, _ = through(t, '''
+        c = tls("a.test")
+        c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 10000000\\r\\n\\r\\n" + "x" * 1000)
+        a = c.answer()
+        report(a.status, a.body.decode())
+    ''', answer=[response(413, "enough"), ("close",)])
+    tap.equal(r.reports, [[413, "enough"]])
+
+
+@tap.test
+def interim_answers_are_passed_on(t):
+    r, _ = through(t, '''
+        c = tls("a.test")
+        a = c.get("/ok")
+        report(a.interim, a.status, a.body.decode())
+    ''', answer=b"HTTP/1.1 103 Early Hints\r\nLink: </s>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" + response(200, "ok"))
+    tap.equal(r.reports, [[[103, 102], 200, "ok"]])
+
+
+@tap.test
+def alt_svc_is_taken_off(t):
+    r, _ = through(t, '''
+        a = tls("a.test").get("/ok")
+        report(a.header("alt-svc"), a.header("x-other"))
+    ''', answer=response(200, "ok", [("Alt-Svc", 'h3=":443"'), ("X-Other", "1")]))
+    tap.equal(r.reports, [[None, "1"]])
+
+
+# ---- ends ----
+
+@tap.test
+def a_truncated_answer_is_passed_on_as_truncated(t):
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + b"x" * 50
+    open_chunk = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+    whole = response(200, "x" * 100)
+    to_close = b"HTTP/1.1 200 OK\r\n\r\nall of it"
+    for answer, how, want in ((half, "abrupt", False), (half, "fin", False), (half, "rst", False),
+                              (open_chunk, "fin", False), (open_chunk, "abrupt", False),
+                              (whole, "abrupt", True), (to_close, "fin", True), (to_close, "abrupt", True)):
+        r, _ = through(t, '''
+            c = tls("a.test")
+            a = c.get("/ok")
+            report(a.status, a.whole, len(a.body), c.ended)
+        ''', answer=[answer, ("sleep", 0.1), ("close", how)])
+        tap.equal(r.reports[0][1], want, "%r %s: %s" % (answer[:60], how, r.reports))
+        if not want:
+            tap.ok(r.reports[0][3] in ("ragged", "reset"), r)
+            tap.equal(r.outcomes()[0]["code"], "upstream-truncated")
+        elif answer is to_close and how == "abrupt":
+            tap.equal(r.outcomes()[0]["code"], "upstream-unclean")
+
+
+@tap.test
+def no_answer_at_all_is_a_502_that_says_so(t):
+    r, _ = through(t, '''
+        a = tls("a.test").get("/ok")
+        report(a.status, a.body.decode())
+    ''', answer=[("close", "fin")])
+    tap.equal(r.reports[0][0], 502)
+    tap.contains(r.reports[0][1], "without an answer")
+    tap.equal(r.outcomes()[0]["code"], "upstream-closed")
+    tap.equal(r.outcomes()[0]["status"], 502)
+
+
+@tap.test(timeout=120)
+def a_pooled_connection_that_went_stale_costs_no_request_and_doubles_none(t):
+    for how in ("fin", "rst"):
+        seen = []
+        lock = threading.Lock()
+
+        def answer(connection, request):
+            with lock:
+                seen.append((request.method, request.target))
+            connection.read_body(request)
+            connection.send(response(200, "ok"))
+            threading.Timer(0.005, connection.close, [how]).start()
+        r, _ = through(t, '''
+            import random
+            random.seed(4)
+            c = tls("a.test")
+            got = []
+            for i in range(400):
+                if i %% 2:
+                    c.send("POST /ok/%%d HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 2\\r\\n\\r\\nhi" %% i)
+                    got.append(c.answer().status)
+                else:
+                    got.append(c.get("/ok/%%d" %% i).status)
+                spin(0.003 + random.random() * 0.004)
+            report(got.count(200), sorted(set(got)))
+        ''' % (), answer=answer, timeout=60)
+        tap.equal(r.reports, [[400, [200]]], how)
+        posts = [x for x in seen if x[0] == "POST"]
+        tap.equal(len(posts), len(set(posts)), "a POST came twice")
+        tap.equal(len(posts), 200)
+
+
+@tap.test
+def a_client_that_half_closes_still_gets_its_answer(t):
+    r, _ = clear(t, '''
+        c = tcp("a.test")
+        c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+        c.shut()
+        report(c.answer().body.decode(), c.rest().decode(), c.ended)
+    ''', answer=[("sleep", 0.3), response(200, "patience")])
+    tap.equal(r.reports, [["patience", "", "eof"]])
+
+
+@tap.test
+def a_client_that_goes_away_ends_the_upstream_s_work(t):
+    gone = threading.Event()
+
+    def answer(connection, request):
+        connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            for _ in range(500):
+                connection.send(b"5\r\nhello\r\n")
+                time.sleep(0.01)
+        except Exception:
+            gone.set()
+            raise
+    r, _ = through(t, '''
+        c = tls("a.test")
+        c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+        c.until(b"hello")
+        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        c.close()
+        spin(1)
+    ''', answer=answer)
+    tap.ok(gone.wait(3), "the upstream was kept at work")
+    tap.equal(r.outcomes()[0]["code"], "client-gone")
+
+
+# ---- streaming ----
+
+@tap.test
+def events_pass_at_once(t):
+    def answer(connection, request):
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for i in range(8):
+            data = b"data: %.6f\n\n" % time.time()
+            if i % 2:
+                connection.send(b"%x\r\n%s\r\n" % (len(data), data))
+            else:
+                for byte in data:
+                    connection.send(b"1\r\n%c\r\n" % byte)
+            time.sleep(0.1)
+        connection.send(b"0\r\n\r\n")
+    r, _ = through(t, '''
+        c = tls("a.test")
+        c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+        c.until(b"\\r\\n\\r\\n")
+        text, lags = b"", []
+        while len(lags) < 8:
+            n = int(c.until(b"\\r\\n"), 16)
+            text += c.exactly(n + 2)[:n]
+            if text.endswith(b"\\n\\n"):
+                lags.append(time.time() - float(text.split()[1]))
+                text = b""
+        report(max(lags))
+    ''', answer=answer)
+    tap.ok(r.reports[0] < 0.05, "an event came %g s late" % r.reports[0])
+
+
+@tap.test
+def both_directions_flow_at_once(t):
+    def answer(connection, request):
+        connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        connection.read_body(request, on_data=lambda d: connection.send(b"%x\r\n%s\r\n" % (len(d), d)))
+        connection.send(b"0\r\n\r\n")
+    r, _ = through(t, '''
+        c = tls("a.test")
+        c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n")
+        c.until(b"\\r\\n\\r\\n")
+        for word in ("one", "three", "eleven"):
+            c.send("%x\\r\\n%s\\r\\n" % (len(word), word))
+            n = int(c.until(b"\\r\\n"), 16)
+            report(c.exactly(n + 2)[:n].decode())
+        c.send("0\\r\\n\\r\\n")
+        report(c.until(b"\\r\\n").decode())
+        c.until(b"\\r\\n")
+        report(c.get("/ok", method="HEAD").status)
+    ''', answers=[answer, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"])
+    tap.equal(r.reports, ["one", "three", "eleven", "0", 200])
+
+
+# ---- explicit proxies ----
+
+@tap.test
+def connect_is_judged_by_what_comes_inside(t):
+    r, server = through(t, '''
+        def connect(authority):
+            c = tcp("198.18.0.1", 3128)
+            c.send("CONNECT %s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" % (authority, authority))
+            return c, c.until(b"\\r\\n\\r\\n").decode().split("\\r\\n")[0]
+        c, line = connect("a.test:443")
+        report(line)
+        wrap(c, "a.test")
+        report(c.get("/ok").status, c.get("/no").status)
+        c, line = connect("b.test:443")
+        report(line)
+        c, line = connect("a.test:443")
+        wrap(c, "b.test") if False else None
+        c.send("CONNECT a.test:443 HTTP/1.1\\r\\nHost: a.test:443\\r\\n\\r\\n")
+        report(c.answer().status)
+        c, line = connect("a.test:443")
+        c.send("SSH-2.0-x\\r\\n")
+        report(c.rest().decode(), c.ended)
+    ''')
+    tap.equal(r.reports[0], "HTTP/1.1 200 Connection established")
+    tap.equal(r.reports[1], [200, 403])
+    tap.ok(r.reports[2].startswith("HTTP/1.1 403 "), r)
+    tap.equal(r.reports[3], 400)
+    tap.equal(r.reports[4][0], "")
+    tap.equal(len(server.requests), 1)
+    tap.equal(r.verdict(code="ssh")["verdict"], "deny")
+
+
+@tap.test
+def a_client_with_a_proxy_set_is_judged_like_any_other(t):
+    server = t.use(RawServer(tls=pki.leaf("a.test")))
+    plain = t.use(RawServer())
+    r = exeat.run(POLICY, '''
+        export https_proxy=http://198.18.0.1:3128 http_proxy=http://198.18.0.1:3128
+        for url in https://a.test/ok https://a.test/no https://b.test/ok http://a.test/ok http://a.test/no; do
+            curl -s -o /dev/null -w "%{http_connect} %{http_code}\\n" $url
+        done
+    ''', resolve=[server.resolve("a.test"), plain.resolve("a.test", 80)], upstream_ca=pki.ca)
+    tap.equal(r.out.split("\n"), ["200 200", "200 403", "403 000", "000 200", "000 403", ""])
+    tap.equal(plain.requests[0].line, "GET /ok HTTP/1.1")
+
+
+# ---- exeat's own host ----
+
+@tap.test
+def exeat_internal_answers_why(t):
+    r, _ = through(t, '''
+        c = tls("a.test")
+        id = c.get("/no").header("x-exeat-decision")
+        i = tls("exeat.internal")
+        why = i.get("/why/" + id, host="exeat.internal", extra="Accept: application/json\\r\\n")
+        why = json.loads(why.body)
+        report(why["verdict"]["id"] == id, why["verdict"]["verdict"], why["permit"], why["outcome"]["status"])
+        p = tcp("exeat.internal").get("/policy", host="exeat.internal")
+        report(p.status, len(json.loads(p.body)) > 0)
+        ca = tcp("exeat.internal").get("/ca.pem", host="exeat.internal")
+        report("BEGIN CERTIFICATE" in ca.body.decode())
+        report(tcp("exeat.internal").get("/why/" + "0" * 26, host="exeat.internal").status)
+    ''')
+    tap.equal(r.reports, [[True, "deny", "allow GET https://a.test/no", 403], [200, True], True, 404])
+
+
+if __name__ == "__main__":
+    tap.main()

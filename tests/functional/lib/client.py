@@ -1,0 +1,167 @@
+"""A raw HTTP client inside of the sandbox: a Python program whose text is put together here.
+
+    r = client.run(policy, '''
+        c = tls("a.test")
+        c.send("GET / HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+        report(c.answer().status)
+    ''', resolve=...)
+    r.reports       # what report() was called with, in order
+
+Inside there are: tls(host, port=443, sni=host, alpn=None), tcp(host, port=80), wrap(connection, sni); a connection has send(text or
+bytes), answer(method="GET") (status, headers, body, interim, whole), rest() (everything to the end),
+ended (how: "eof", "ragged", "reset"), shut(), close(), timeout(seconds).
+"""
+import json
+import textwrap
+
+import exeat
+
+PRELUDE = '''
+import json, os, socket, ssl, struct, subprocess, sys, threading, time
+
+def report(*what):
+    print("REPORT " + json.dumps(what[0] if len(what) == 1 else list(what)), flush=True)
+
+class Answer:
+    def __init__(self):
+        self.status, self.line, self.headers, self.body, self.trailers = 0, "", [], b"", []
+        self.interim, self.whole = [], False
+    def all(self, name):
+        return [v for n, v in self.headers if n.lower() == name.lower()]
+    def header(self, name):
+        found = self.all(name)
+        return found[0] if found else None
+
+class Connection:
+    def __init__(self, sock):
+        self.sock, self.pending, self.ended = sock, b"", None
+        sock.settimeout(10)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def timeout(self, seconds):
+        self.sock.settimeout(seconds)
+    def send(self, data):
+        self.sock.sendall(data.encode("latin-1") if isinstance(data, str) else data)
+    def recv(self):
+        try:
+            data = self.sock.recv(65536)
+        except ssl.SSLEOFError:
+            self.ended, data = "ragged", b""
+        except ConnectionError:
+            self.ended, data = "reset", b""
+        except (socket.timeout, TimeoutError):
+            self.ended, data = "timeout", b""
+        if not data and not self.ended:
+            self.ended = "eof"
+        return data
+    def until(self, mark):
+        while mark not in self.pending:
+            data = self.recv()
+            if not data:
+                return None
+            self.pending += data
+        head, self.pending = self.pending.split(mark, 1)
+        return head
+    def exactly(self, n):
+        while len(self.pending) < n:
+            data = self.recv()
+            if not data:
+                out, self.pending = self.pending, b""
+                return out
+            self.pending += data
+        out, self.pending = self.pending[:n], self.pending[n:]
+        return out
+    def rest(self):
+        while self.recv_more():
+            pass
+        out, self.pending = self.pending, b""
+        return out
+    def recv_more(self):
+        data = self.recv()
+        self.pending += data
+        return bool(data)
+    def answer(self, method="GET"):
+        a = Answer()
+        while True:
+            head = self.until(b"\\r\\n\\r\\n")
+            if head is None:
+                return a
+            lines = head.decode("latin-1").split("\\r\\n")
+            a.line, a.status = lines[0], int(lines[0].split(" ")[1])
+            a.headers = [(n, v.strip()) for n, _, v in (l.partition(":") for l in lines[1:])]
+            if a.status >= 200:
+                break
+            a.interim.append(a.status)
+        if method == "HEAD" or a.status in (204, 304):
+            a.whole = True
+        elif "chunked" in (a.header("transfer-encoding") or ""):
+            self.chunks(a)
+        elif a.header("content-length") is not None:
+            n = int(a.header("content-length"))
+            a.body = self.exactly(n)
+            a.whole = len(a.body) == n
+        else:
+            a.body = self.rest()
+            a.whole = self.ended == "eof"
+        return a
+    def chunks(self, a):
+        while True:
+            line = self.until(b"\\r\\n")
+            if line is None:
+                return
+            n = int(line.split(b";")[0], 16)
+            if n == 0:
+                break
+            data = self.exactly(n + 2)
+            a.body += data[:n]
+            if len(data) < n + 2:
+                return
+        while True:
+            line = self.until(b"\\r\\n")
+            if line is None:
+                return
+            if not line:
+                a.whole = True
+                return
+            a.trailers.append(line.decode("latin-1"))
+    def get(self, target, host="a.test", method="GET", extra=""):
+        self.send("%s %s HTTP/1.1\\r\\nHost: %s\\r\\n%s\\r\\n" % (method, target, host, extra))
+        return self.answer(method)
+    def shut(self):
+        if isinstance(self.sock, ssl.SSLSocket):
+            self.sock = self.sock.unwrap()
+        else:
+            self.sock.shutdown(socket.SHUT_WR)
+    def close(self):
+        self.sock.close()
+
+def wrap(connection, sni, alpn=None):
+    context = ssl.create_default_context()
+    if alpn:
+        context.set_alpn_protocols(alpn)
+    if sni is None:
+        context.check_hostname = False
+    connection.sock = context.wrap_socket(connection.sock, server_hostname=sni, suppress_ragged_eofs=False)
+    return connection
+
+def tcp(host, port=80):
+    return Connection(socket.create_connection((host, port), 10))
+
+def tls(host, port=443, sni=True, alpn=None):
+    return wrap(tcp(host, port), host if sni is True else sni, alpn)
+
+def spin(seconds):
+    time.sleep(seconds)
+'''
+
+
+def program(code):
+    return PRELUDE + "\n" + textwrap.dedent(code)
+
+
+def run(policy, code, **options):
+    """exeat.run() of that code; the result has `reports`. A program that fails is a failure."""
+    r = exeat.run(policy, ["python3", "-c", program(code)], **options)
+    r.reports = [json.loads(line[7:]) for line in r.out.split("\n") if line.startswith("REPORT ")]
+    if r.code != 0:
+        raise AssertionError("the client inside failed: %s" % r)
+    return r
