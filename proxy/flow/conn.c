@@ -119,11 +119,12 @@ void conn_cut(struct conn *conn, bool reset) {
         io_cut(conn_detach(conn), reset);
 }
 
-struct target_identity conn_identity(const struct conn *conn) {
+struct target_identity conn_identity(const struct conn *conn, enum http1_form form) {
+    bool as_proxy = !conn->tls && (form == HTTP1_FORM_ABSOLUTE || form == HTTP1_FORM_AUTHORITY);
     struct target_identity id = {.tls = conn->tls, .sni = url_host_slice(&conn->sni), .port = conn->port};
     if (conn->tunnelled)
         id.dialed = url_host_slice(&conn->inner);
-    else if (conn->direct)
+    else if (conn->direct || as_proxy)
         id.proxied = true;
     else
         id.dialed = conn->dialed;

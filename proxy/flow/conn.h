@@ -97,8 +97,9 @@ void conn_cut(struct conn *conn, bool reset);
  * sentence. */
 void conn_refuse(struct conn *conn, const char *code, const char *why);
 
-/* What target_resolve wants to know. */
-struct target_identity conn_identity(const struct conn *conn);
+/* What target_resolve wants to know about a request of that form. A client that was told of a proxy dials it, and names
+ * the destination in the request: on a clear connection the dialled address then means nothing. */
+struct target_identity conn_identity(const struct conn *conn, enum http1_form form);
 
 void conn_enter(struct conn *conn, enum conn_state state);
 

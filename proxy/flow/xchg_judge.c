@@ -69,7 +69,7 @@ static bool judge_is_self(const struct xchg *x) {
 }
 
 void xchg_judge(struct xchg *x) {
-    struct target_identity id = conn_identity(x->conn);
+    struct target_identity id = conn_identity(x->conn, x->req.form);
     struct target *t = &x->target;
     int r = target_resolve(t, &id, &x->req, &x->path);
     if (r == ERR_NOMEM) {

@@ -12,9 +12,11 @@ bytes), answer(method="GET") (status, headers, body, interim, whole), rest() (ev
 ended (how: "eof", "ragged", "reset"), shut(), close(), timeout(seconds).
 """
 import json
+import os
 import textwrap
 
 import exeat
+import work
 
 PRELUDE = '''
 import json, os, socket, ssl, struct, subprocess, sys, threading, time
@@ -44,12 +46,12 @@ class Connection:
     def recv(self):
         try:
             data = self.sock.recv(65536)
-        except ssl.SSLEOFError:
-            self.ended, data = "ragged", b""
-        except ConnectionError:
-            self.ended, data = "reset", b""
         except (socket.timeout, TimeoutError):
             self.ended, data = "timeout", b""
+        except ConnectionError:
+            self.ended, data = "reset", b""
+        except ssl.SSLError as e:
+            self.ended, data = "ragged" if "EOF" in str(e).upper() else "broken", b""
         if not data and not self.ended:
             self.ended = "eof"
         return data
@@ -136,6 +138,7 @@ class Connection:
 
 def wrap(connection, sni, alpn=None):
     context = ssl.create_default_context()
+    context.options &= ~0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: a FIN without close_notify is told apart
     if alpn:
         context.set_alpn_protocols(alpn)
     if sni is None:
@@ -160,7 +163,8 @@ def program(code):
 
 def run(policy, code, **options):
     """exeat.run() of that code; the result has `reports`. A program that fails is a failure."""
-    r = exeat.run(policy, ["python3", "-c", program(code)], **options)
+    path = work.write(os.path.join(work.folder("client."), "client.py"), program(code))
+    r = exeat.run(policy, ["python3", path], **options)
     r.reports = [json.loads(line[7:]) for line in r.out.split("\n") if line.startswith("REPORT ")]
     if r.code != 0:
         raise AssertionError("the client inside failed: %s" % r)
