@@ -125,8 +125,10 @@ void dial_start(struct upstream_attempt *a) {
         look_up(a, &o->host, o->port, on_origin);
         return;
     }
+    struct resolve_answer known;
+    bool absent = !u->dns_works && clock_monotonic_ms() < u->dns_absent_until;
     snprintf(a->connect_to, sizeof a->connect_to, "%s:%u", o->host.text, o->port);
-    if (!u->dns_works && clock_monotonic_ms() < u->dns_absent_until && o->host.kind == URL_HOST_NAME)
+    if (absent && !resolve_local(u->config.resolver, &o->host, o->port, &known))
         look_up(a, &a->proxy->host, a->proxy->port, on_proxy);
     else
         look_up(a, &o->host, o->port, on_origin_behind);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -181,6 +183,8 @@ static void client_new(struct nameserver *s, int fd) {
         close(fd);
         return;
     }
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     c->server = s;
     c->fd = fd;
     buf_init(&c->in, DNS_QUERY_MAX + 2 + 512);

@@ -94,19 +94,20 @@ static void on_deliver(evutil_socket_t fd, short what, void *arg) {
         event_active(r->deliver, EV_TIMEOUT, 0);
 }
 
-static void answer_addrs(struct resolve_query *q, const struct addr *addrs, size_t n, bool set_port) {
-    q->answer.n = 0;
+/* `port` 0: the addresses have theirs. */
+static void answer_addrs(struct resolve_answer *answer, const struct addr *addrs, size_t n, uint16_t port) {
+    answer->n = 0;
     for (size_t i = 0; i < n && i < RESOLVE_ADDRS_MAX; i++) {
-        q->answer.addrs[i] = addrs[i];
-        if (set_port)
-            addr_set_port(&q->answer.addrs[i], q->port);
-        q->answer.n++;
+        answer->addrs[i] = addrs[i];
+        if (port)
+            addr_set_port(&answer->addrs[i], port);
+        answer->n++;
     }
-    q->answer.err = q->answer.n ? 0 : ERR_NOTFOUND;
+    answer->err = answer->n ? 0 : ERR_NOTFOUND;
 }
 
 static void answer_entry(struct resolve_query *q, const struct entry *e) {
-    answer_addrs(q, e->addrs, e->n, true);
+    answer_addrs(&q->answer, e->addrs, e->n, q->port);
     if (e->err)
         q->answer.err = e->err;
     q->answer.served = q->answer.err == 0 || q->answer.err == ERR_NOTFOUND;
@@ -251,14 +252,13 @@ static void ask_dns(struct resolve_query *q, struct slice name) {
     }
 }
 
-static bool pinned(struct resolve_query *q, const struct url_host *host) {
-    struct resolver *r = q->resolver;
+static bool pinned(struct resolver *r, const struct url_host *host, uint16_t port, struct resolve_answer *answer) {
     for (size_t i = 0; i < r->npins; i++) {
         const struct resolve_pin *pin = &r->pins[i];
-        if (pin->port != q->port || !slice_eq(url_host_slice(&pin->host), url_host_slice(host)))
+        if (pin->port != port || !slice_eq(url_host_slice(&pin->host), url_host_slice(host)))
             continue;
-        answer_addrs(q, pin->to, pin->n, false);
-        q->answer.pinned = true;
+        answer_addrs(answer, pin->to, pin->n, 0);
+        answer->pinned = true;
         return true;
     }
     return false;
@@ -278,29 +278,36 @@ static bool numeric_end(struct slice name) {
     return true;
 }
 
+bool resolve_local(struct resolver *r, const struct url_host *host, uint16_t port, struct resolve_answer *answer) {
+    struct slice name = url_host_slice(host);
+    struct addr found[RESOLVE_ADDRS_MAX];
+    size_t n;
+    *answer = (struct resolve_answer){0};
+    if (pinned(r, host, port, answer))
+        return true;
+    if (host->kind != URL_HOST_NAME)
+        n = addr_parse(name, port, &found[0]) ? 1 : 0;
+    else if (numeric_end(name))
+        n = 0;
+    else if ((n = hosts_file_find(r->hosts, name, found, RESOLVE_ADDRS_MAX)) == 0)
+        return false;
+    answer_addrs(answer, found, n, port);
+    return true;
+}
+
 struct resolve_query *resolve_start(struct resolver *r, const struct url_host *host, uint16_t port, resolve_done *done,
                                     void *arg) {
     struct resolve_query *q = calloc(1, sizeof *q);
     if (!q)
         return NULL;
-    *q = (struct resolve_query){.resolver = r, .port = port, .done = done, .arg = arg};
-    struct slice name = url_host_slice(host);
-    struct addr found[RESOLVE_ADDRS_MAX];
-    size_t n;
-    if (pinned(q, host)) {
+    q->resolver = r;
+    q->port = port;
+    q->done = done;
+    q->arg = arg;
+    if (resolve_local(r, host, port, &q->answer))
         query_ready(q);
-    } else if (host->kind != URL_HOST_NAME) {
-        n = addr_parse(name, port, &found[0]) ? 1 : 0;
-        answer_addrs(q, found, n, true);
-        query_ready(q);
-    } else if (numeric_end(name)) {
-        fail(q, ERR_NOTFOUND);
-    } else if ((n = hosts_file_find(r->hosts, name, found, RESOLVE_ADDRS_MAX))) {
-        answer_addrs(q, found, n, true);
-        query_ready(q);
-    } else {
-        ask_dns(q, name);
-    }
+    else
+        ask_dns(q, url_host_slice(host));
     return q;
 }
 

@@ -69,6 +69,9 @@ struct resolve_answer {
 
 typedef void resolve_done(void *arg, const struct resolve_answer *answer);
 
+/* What pins, the hosts file or the address itself say, at once and without any name server. False: they know nothing. */
+bool resolve_local(struct resolver *r, const struct url_host *host, uint16_t port, struct resolve_answer *answer);
+
 struct resolve_query;
 
 /*
