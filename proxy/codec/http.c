@@ -216,12 +216,32 @@ bool http_is_token(struct slice s) {
     return s.n > 0;
 }
 
+static bool is_control(char c) {
+    unsigned char u = (unsigned char)c;
+    return (u < 0x20 && u != '\t') || u == 0x7f;
+}
+
+#define EVERY(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Eight bytes at once: may any of them be below 0x20 or be 0x7f? (A yes is looked at byte by byte.) */
+static bool has_control(uint64_t w) {
+    uint64_t low = (w - EVERY(0x20)) & ~w, del = w ^ EVERY(0x7f);
+    return (low | ((del - EVERY(1)) & ~del)) & EVERY(0x80);
+}
+
 bool http_is_value(struct slice s) {
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return false;
+    size_t i = 0;
+    for (uint64_t w; s.n - i >= sizeof(w); i += sizeof(w)) {
+        memcpy(&w, s.p + i, sizeof(w));
+        if (!has_control(w))
+            continue;
+        for (size_t k = 0; k < sizeof(w); k++)
+            if (is_control(s.p[i + k]))
+                return false;
     }
+    for (; i < s.n; i++)
+        if (is_control(s.p[i]))
+            return false;
     return true;
 }
 

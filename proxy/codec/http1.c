@@ -40,39 +40,60 @@ static enum http_refusal scan_first_line(const struct http1_scan *scan, struct s
                                                               : HTTP_REFUSED_REQUEST_LINE;
 }
 
+/* A line is complete: `scan->pos` is behind its LF. 1: it is the empty line that ends the head. */
+static int scan_line(struct http1_scan *scan, struct slice line) {
+    bool first = scan->line == scan->skip;
+    scan->line = scan->pos;
+    if (line.n == 0 && !first)
+        return 1;
+    if (line.n == 0 && (scan->response || scan->skip))
+        return scan_fail(scan, scan->response ? HTTP_REFUSED_STATUS_LINE : HTTP_REFUSED_REQUEST_LINE);
+    if (line.n == 0) {
+        scan->skip = scan->line;
+        return 0;
+    }
+    enum http_refusal refusal = first ? scan_first_line(scan, line) : HTTP_REFUSED_NOT;
+    return refusal ? scan_fail(scan, refusal) : 0;
+}
+
+/* The first byte of `part` that can't stand there: a NUL, a CR that no LF follows, an LF that no CR precedes. A CR at
+ * the very end waits for what comes. Returns the length up to and with the first CRLF, or part.n if there is none. */
+static enum http_refusal scan_part(const struct http1_scan *scan, struct slice part, size_t *n, bool *line) {
+    const char *lf = memchr(part.p, '\n', part.n);
+    *line = lf != NULL;
+    *n = lf ? (size_t)(lf - part.p) + 1 : part.n;
+    if (scan->after_cr)
+        return lf == part.p ? HTTP_REFUSED_NOT : HTTP_REFUSED_LINE_END;
+    size_t text = lf ? *n - 1 : *n;
+    const char *cr = memchr(part.p, '\r', text), *nul = memchr(part.p, 0, text);
+    if (nul && (!cr || nul < cr))
+        return HTTP_REFUSED_CONTROL;
+    if (cr ? cr != part.p + text - 1 : lf != NULL)
+        return HTTP_REFUSED_LINE_END;
+    return HTTP_REFUSED_NOT;
+}
+
 int http1_scan(struct http1_scan *scan, struct slice data, struct slice *head) {
-    for (; scan->pos < data.n; scan->pos++) {
-        unsigned char c = (unsigned char)data.p[scan->pos];
-        if (c != '\n') {
-            if (scan->after_cr)
-                return scan_fail(scan, HTTP_REFUSED_LINE_END);
-            if (c == 0)
-                return scan_fail(scan, HTTP_REFUSED_CONTROL);
-            if (scan->pos - scan->skip >= HTTP1_HEAD_MAX)
-                return scan_fail(scan, HTTP_REFUSED_TOO_LONG);
-            scan->after_cr = c == '\r';
-            continue;
-        }
-        if (!scan->after_cr)
-            return scan_fail(scan, HTTP_REFUSED_LINE_END);
-        scan->after_cr = false;
-        struct slice line = slice_sub(data, scan->line, scan->pos - 1 - scan->line);
-        bool first = scan->line == scan->skip;
-        scan->line = scan->pos + 1;
-        if (line.n == 0 && !first) {
-            scan->pos++;
+    while (scan->pos < data.n) {
+        struct slice part = slice_from(data, scan->pos);
+        size_t n;
+        bool line;
+        enum http_refusal refusal = scan_part(scan, part, &n, &line);
+        if (refusal)
+            return scan_fail(scan, refusal);
+        scan->after_cr = !line && part.p[n - 1] == '\r';
+        scan->pos += n;
+        if (scan->pos - scan->skip > HTTP1_HEAD_MAX)
+            return scan_fail(scan, HTTP_REFUSED_TOO_LONG);
+        if (!line)
+            break;
+        int r = scan_line(scan, slice_sub(data, scan->line, scan->pos - 2 - scan->line));
+        if (r == 1) {
             *head = slice_sub(data, scan->skip, scan->pos - scan->skip);
             return 0;
         }
-        if (line.n == 0 && (scan->response || scan->skip))
-            return scan_fail(scan, scan->response ? HTTP_REFUSED_STATUS_LINE : HTTP_REFUSED_REQUEST_LINE);
-        if (line.n == 0) {
-            scan->skip = scan->line;
-            continue;
-        }
-        enum http_refusal refusal = first ? scan_first_line(scan, line) : HTTP_REFUSED_NOT;
-        if (refusal)
-            return scan_fail(scan, refusal);
+        if (r)
+            return r;
     }
     return ERR_INCOMPLETE;
 }

@@ -11,10 +11,6 @@ enum http_refusal http1_line(struct slice *rest, struct slice *line) {
     if (!lf || lf == rest->p || lf[-1] != '\r')
         return HTTP_REFUSED_LINE_END;
     struct slice text = slice_sub(*rest, 0, (size_t)(lf - rest->p) - 1);
-    if (slice_find(text, '\r') >= 0)
-        return HTTP_REFUSED_LINE_END;
-    if (slice_find(text, 0) >= 0)
-        return HTTP_REFUSED_CONTROL;
     *line = text;
     *rest = slice_from(*rest, text.n + 2);
     return HTTP_REFUSED_NOT;
@@ -45,7 +41,7 @@ enum http_refusal http1_field_line(struct slice line, struct http_field *field) 
     if (!http_is_token(name))
         return HTTP_REFUSED_NAME;
     if (!http_is_value(value))
-        return HTTP_REFUSED_CONTROL;
+        return slice_find(value, '\r') >= 0 ? HTTP_REFUSED_LINE_END : HTTP_REFUSED_CONTROL;
     bool alike;
     field->name = name;
     field->value = slice_trim(value);

@@ -18,7 +18,8 @@ struct http1_section {
     bool close, keep_alive, upgrade_named;
 };
 
-/* Takes the next line off *rest, without its CRLF. Only CRLF ends a line: a bare CR, LF or NUL is refused. */
+/* Takes the next line off *rest, without its CRLF. A bare LF is refused; a bare CR or a NUL stays in the line, for
+ * whoever checks its characters. */
 enum http_refusal http1_line(struct slice *rest, struct slice *line);
 
 /* One field line into *field. */

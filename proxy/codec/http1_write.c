@@ -1,38 +1,75 @@
 #include "proxy/codec/http1_write.h"
 
-#include <stdio.h>
-
-/* Writes into room that was reserved for the longest possible result, or only counts. */
+/* Writes into room that was reserved for the longest possible result. */
 struct cursor {
-    char *p; /* NULL while counting */
+    char *p;
     size_t n;
     bool bad; /* a name or value that must not be written */
 };
 
+/* What any head needs beside the caller's names and values: status line or version, framing, Connection, TE ... */
+#define ROOM_FIXED 512
+#define ROOM_FIELD 4 /* ": " and CRLF */
+
 static void put(struct cursor *c, struct slice s) {
-    if (c->p && s.n)
+    if (s.n)
         memcpy(c->p + c->n, s.p, s.n);
     c->n += s.n;
 }
 
-static void put_field(struct cursor *c, struct slice name, struct slice value) {
-    if (!c->p && (!http_is_token(name) || !http_is_value(value)))
-        c->bad = true;
+/* A field of our own making. */
+static void put_fixed(struct cursor *c, struct slice name, struct slice value) {
     put(c, name);
     put(c, SLICE(": "));
     put(c, value);
     put(c, SLICE("\r\n"));
 }
 
+/* A field of somebody else's making, checked on its way out. */
+static void put_field(struct cursor *c, struct slice name, struct slice value) {
+    if (!http_is_token(name) || !http_is_value(value))
+        c->bad = true;
+    put_fixed(c, name, value);
+}
+
+static void put_number(struct cursor *c, uint64_t n) {
+    char digits[20];
+    size_t at = sizeof(digits);
+    do
+        digits[--at] = (char)('0' + n % 10);
+    while (n /= 10);
+    put(c, slice_make(digits + at, sizeof(digits) - at));
+}
+
 static void put_length(struct cursor *c, uint64_t length) {
-    char text[24];
-    int n = snprintf(text, sizeof(text), "%llu", (unsigned long long)length);
-    put_field(c, SLICE("Content-Length"), slice_make(text, (size_t)n));
+    put(c, SLICE("Content-Length: "));
+    put_number(c, length);
+    put(c, SLICE("\r\n"));
+}
+
+static size_t fields_room(const struct http_field *fields, size_t n) {
+    size_t room = 0;
+    for (size_t i = 0; i < n; i++)
+        room += fields[i].name.n + fields[i].value.n + ROOM_FIELD;
+    return room;
+}
+
+static int begin(struct cursor *c, struct buf *out, size_t room) {
+    *c = (struct cursor){0};
+    return buf_reserve(out, room + ROOM_FIXED, &c->p);
+}
+
+/* What was written counts only now. */
+static int finish(const struct cursor *c, struct buf *out) {
+    if (c->bad)
+        return ERR_PARSE;
+    buf_commit(out, c->n);
+    return 0;
 }
 
 static void put_framing(struct cursor *c, enum http_framing framing, uint64_t length) {
     if (framing == HTTP_BODY_CHUNKED)
-        put_field(c, SLICE("Transfer-Encoding"), SLICE("chunked"));
+        put_fixed(c, SLICE("Transfer-Encoding"), SLICE("chunked"));
     else if (framing == HTTP_BODY_LENGTH)
         put_length(c, length);
 }
@@ -47,22 +84,6 @@ static bool is_dropped(const struct http1_write *opt, struct slice name) {
 static void put_added(struct cursor *c, const struct http_field *add, size_t n) {
     for (size_t i = 0; i < n; i++)
         put_field(c, add[i].name, add[i].value);
-}
-
-/* Runs `write` twice: to count and check, then into room of exactly that size. */
-static int run(struct buf *out, void (*write)(struct cursor *, const void *, struct http1_write *),
-               const void *message, struct http1_write *opt) {
-    struct cursor count = {0};
-    write(&count, message, opt);
-    if (count.bad)
-        return ERR_PARSE;
-    struct cursor c = {0};
-    int r = buf_reserve(out, count.n, &c.p);
-    if (r)
-        return r;
-    write(&c, message, opt);
-    buf_commit(out, c.n);
-    return 0;
 }
 
 /* ---- requests ---- */
@@ -83,8 +104,7 @@ static struct slice request_host(const struct http1_request *req, const struct h
     return opt->host.n ? opt->host : req->host_field;
 }
 
-static void put_request(struct cursor *c, const void *message, struct http1_write *opt) {
-    const struct http1_request *req = message;
+static void put_request(struct cursor *c, const struct http1_request *req, struct http1_write *opt) {
     struct slice target = opt->retarget ? opt->target : req->origin;
     put(c, req->method);
     put(c, SLICE(" "));
@@ -94,20 +114,20 @@ static void put_request(struct cursor *c, const void *message, struct http1_writ
     }
     put(c, target);
     put(c, SLICE(" HTTP/1.1\r\n"));
-    put_field(c, SLICE("Host"), request_host(req, opt));
+    put_fixed(c, SLICE("Host"), request_host(req, opt));
     for (size_t i = 0; i < req->nfields; i++)
         if (request_keeps(req, &req->fields[i], opt))
             put_field(c, req->fields[i].name, req->fields[i].value);
     if (req->te_trailers)
-        put_field(c, SLICE("TE"), SLICE("trailers"));
+        put_fixed(c, SLICE("TE"), SLICE("trailers"));
     if (req->expect_continue && !opt->drop_expect)
-        put_field(c, SLICE("Expect"), SLICE("100-continue"));
+        put_fixed(c, SLICE("Expect"), SLICE("100-continue"));
     put_framing(c, req->framing, req->length);
     opt->closing = opt->close;
     if (opt->close)
-        put_field(c, SLICE("Connection"), req->te_trailers ? SLICE("close, TE") : SLICE("close"));
+        put_fixed(c, SLICE("Connection"), req->te_trailers ? SLICE("close, TE") : SLICE("close"));
     else if (req->te_trailers)
-        put_field(c, SLICE("Connection"), SLICE("TE"));
+        put_fixed(c, SLICE("Connection"), SLICE("TE"));
     put_added(c, opt->add, opt->nadd);
     put(c, SLICE("\r\n"));
 }
@@ -126,7 +146,14 @@ int http1_write_request(struct buf *out, const struct http1_request *req, struct
     if (http1_authority_parse(request_host(req, opt), &authority) || !http_is_token(req->method) ||
         !is_target(target) || (target.p[0] != '/' && !slice_eq(target, SLICE("*"))))
         return ERR_PARSE;
-    return run(out, put_request, req, opt);
+    struct cursor c;
+    int r = begin(&c, out,
+                  req->method.n + target.n + 2 * request_host(req, opt).n +
+                      fields_room(req->fields, req->nfields) + fields_room(opt->add, opt->nadd));
+    if (r)
+        return r;
+    put_request(&c, req, opt);
+    return finish(&c, out);
 }
 
 /* ---- answers ---- */
@@ -152,13 +179,11 @@ static bool response_keeps(const struct answer *a, const struct http_field *fiel
     }
 }
 
-static void put_response(struct cursor *c, const void *message, struct http1_write *opt) {
-    const struct answer *a = message;
+static void put_response(struct cursor *c, const struct answer *a, struct http1_write *opt) {
     const struct http1_response *resp = a->resp;
-    char status[8];
-    int n = snprintf(status, sizeof(status), "%03d ", resp->status % 1000);
     put(c, SLICE("HTTP/1.1 "));
-    put(c, slice_make(status, (size_t)n));
+    put_number(c, (uint64_t)resp->status);
+    put(c, SLICE(" "));
     put(c, resp->reason);
     put(c, SLICE("\r\n"));
     for (size_t i = 0; i < resp->nfields; i++)
@@ -166,9 +191,9 @@ static void put_response(struct cursor *c, const void *message, struct http1_wri
             put_field(c, resp->fields[i].name, resp->fields[i].value);
     put_framing(c, opt->framing_out, resp->length);
     if (opt->closing)
-        put_field(c, SLICE("Connection"), SLICE("close"));
+        put_fixed(c, SLICE("Connection"), SLICE("close"));
     else if (opt->client_minor == 0 && resp->status >= 200)
-        put_field(c, SLICE("Connection"), SLICE("keep-alive"));
+        put_fixed(c, SLICE("Connection"), SLICE("keep-alive"));
     put_added(c, opt->add, opt->nadd);
     put(c, SLICE("\r\n"));
 }
@@ -184,8 +209,17 @@ int http1_write_response(struct buf *out, const struct http1_response *resp, boo
     bool interim = resp->status < 200;
     opt->closing = !interim && (opt->close || opt->framing_out == HTTP_BODY_CLOSE ||
                                 (opt->client_minor == 0 && !opt->client_keep_alive));
+    if (interim && opt->client_minor == 0)
+        return 0;
     struct answer a = {resp, head};
-    return run(out, put_response, &a, opt);
+    struct cursor c;
+    int r =
+        begin(&c, out,
+              resp->reason.n + fields_room(resp->fields, resp->nfields) + fields_room(opt->add, opt->nadd));
+    if (r)
+        return r;
+    put_response(&c, &a, opt);
+    return finish(&c, out);
 }
 
 /* ---- our own answers ---- */
@@ -226,32 +260,25 @@ const char *http1_reason(int status) {
     return "";
 }
 
-struct own {
-    int status;
-    struct slice content_type;
-    uint64_t length;
-};
-
-static void put_own(struct cursor *c, const void *message, struct http1_write *opt) {
-    const struct own *own = message;
-    char line[96];
-    int n =
-        snprintf(line, sizeof(line), "HTTP/1.1 %03d %s\r\n", own->status % 1000, http1_reason(own->status));
-    put(c, slice_make(line, (size_t)n));
-    if (own->content_type.n)
-        put_field(c, SLICE("Content-Type"), own->content_type);
-    put_length(c, own->length);
-    if (opt->close)
-        put_field(c, SLICE("Connection"), SLICE("close"));
-    put_added(c, opt->add, opt->nadd);
-    put(c, SLICE("\r\n"));
-}
-
 int http1_write_own(struct buf *out, int status, struct slice content_type, uint64_t length,
                     const struct http_field *add, size_t nadd, bool close) {
+    struct cursor c;
     if (status < 200 || status > 599)
         return ERR_USAGE;
-    struct own own = {status, content_type, length};
-    struct http1_write opt = {.add = add, .nadd = nadd, .close = close};
-    return run(out, put_own, &own, &opt);
+    int r = begin(&c, out, content_type.n + fields_room(add, nadd));
+    if (r)
+        return r;
+    put(&c, SLICE("HTTP/1.1 "));
+    put_number(&c, (uint64_t)status);
+    put(&c, SLICE(" "));
+    put(&c, slice_str(http1_reason(status)));
+    put(&c, SLICE("\r\n"));
+    if (content_type.n)
+        put_field(&c, SLICE("Content-Type"), content_type);
+    put_length(&c, length);
+    if (close)
+        put_fixed(&c, SLICE("Connection"), SLICE("close"));
+    put_added(&c, add, nadd);
+    put(&c, SLICE("\r\n"));
+    return finish(&c, out);
 }

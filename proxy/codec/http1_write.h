@@ -4,7 +4,8 @@
  * Start line, Host, framing and connection fields are made anew. Every other field is copied in the bytes and order
  * received, except: hop-by-hop ones, those on the caller's drop list (names alike, http_name_alike), and in answers
  * Alt-Svc. Fields to add come last. Every name and value is checked once more before it is written, the added ones
- * too: a control character makes the whole write fail and leaves `out` as it was.
+ * too: a control character makes the whole write fail and leaves `out` as it was. Room is taken for the longest
+ * possible result (512 bytes beside names and values), so a full `out` may be told a little early.
  */
 #ifndef PROXY_CODEC_HTTP1_WRITE_H
 #define PROXY_CODEC_HTTP1_WRITE_H
@@ -41,7 +42,7 @@ struct http1_write {
  * length). 0, ERR_PARSE for a name, value or host that can't be written, ERR_LIMIT or ERR_NOMEM from `out`. */
 int http1_write_request(struct buf *out, const struct http1_request *req, struct http1_write *opt);
 
-/* Also for 1xx. An answer to HEAD keeps its Content-Length and Transfer-Encoding as received; 204 and 1xx lose both.
+/* Also for 1xx, of which a client that speaks HTTP/1.0 gets none: then nothing is written. An answer to HEAD keeps its Content-Length and Transfer-Encoding as received; 204 and 1xx lose both.
  * `head` says that the request was HEAD. A close-delimited body becomes chunked for an HTTP/1.1 client. */
 int http1_write_response(struct buf *out, const struct http1_response *resp, bool head,
                          struct http1_write *opt);

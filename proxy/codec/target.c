@@ -62,7 +62,7 @@ static int read_identity(struct slice text, struct url_host *host, struct errmsg
 /* Holds the request's host against one that the connection names. */
 static int agree(struct target *out, struct slice named, enum target_refusal refusal, const char *text) {
     struct url_host host;
-    if (named.n == 0)
+    if (named.n == 0 || (out->host.n && slice_eq(named, url_host_slice(&out->host))))
         return 0;
     if (read_identity(named, &host, &out->error)) {
         out->refusal = TARGET_REFUSED_HOST;
