@@ -50,6 +50,7 @@ def a_shell_inside_has_job_control_and_no_complaint(t):
     shell.until(PROMPT)
     shell.send("echo status $?\n")
     shell.until("status 130")
+    shell.until(PROMPT)
     shell.send("cat\n")
     shell.send("one\n")
     shell.until("one\r\none")

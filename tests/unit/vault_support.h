@@ -2,6 +2,12 @@
 #ifndef TESTS_UNIT_VAULT_SUPPORT_H
 #define TESTS_UNIT_VAULT_SUPPORT_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
