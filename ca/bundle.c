@@ -39,21 +39,19 @@ static int note(struct collection *c, const unsigned char md[SHA256_DIGEST_LENGT
     return 0;
 }
 
-static int collect(void *arg, X509 *cert) {
+static int collect(void *arg, struct slice der) {
     struct collection *c = arg;
-    unsigned char md[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
+    unsigned char md[SHA256_DIGEST_LENGTH];
     char *bytes;
-    if (X509_digest(cert, EVP_sha256(), md, &n) != 1 || n != SHA256_DIGEST_LENGTH)
-        return ERR_CRYPTO;
+    SHA256((const unsigned char *)der.p, der.n, md);
     for (size_t i = 0; i < c->n; i++)
-        if (memcmp(c->seen[i], md, SHA256_DIGEST_LENGTH) == 0)
+        if (memcmp(c->seen[i], md, sizeof md) == 0)
             return 0;
     int r = note(c, md);
     if (r)
         return r;
     BIO *bio = BIO_new(BIO_s_mem());
-    if (!bio || PEM_write_bio_X509(bio, cert) != 1) {
+    if (!bio || PEM_write_bio(bio, PEM_STRING_X509, "", (const unsigned char *)der.p, (long)der.n) <= 0) {
         BIO_free(bio);
         return ERR_NOMEM;
     }
@@ -221,27 +219,22 @@ static void put_utf(struct buf *out, const char *ascii) {
     buf_puts(out, ascii);
 }
 
-static int count_cert(void *arg, X509 *cert) {
-    (void)cert;
+static int count_cert(void *arg, struct slice der) {
+    (void)der;
     ((struct jks *)arg)->n++;
     return 0;
 }
 
-static int put_cert(void *arg, X509 *cert) {
+static int put_cert(void *arg, struct slice der) {
     struct jks *j = arg;
     char alias[32];
-    unsigned char *der = NULL;
-    int n = i2d_X509(cert, &der);
-    if (n <= 0)
-        return ERR_CRYPTO;
     snprintf(alias, sizeof alias, "root-%u", j->n++);
     put_be(j->out, JKS_TRUSTED, 4);
     put_utf(j->out, alias);
     put_be(j->out, j->now_ms, 8);
     put_utf(j->out, "X.509");
-    put_be(j->out, (uint64_t)n, 4);
-    buf_put(j->out, slice_make(der, (size_t)n));
-    OPENSSL_free(der);
+    put_be(j->out, der.n, 4);
+    buf_put(j->out, der);
     return j->out->failed ? ERR_LIMIT : 0;
 }
 

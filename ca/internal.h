@@ -16,20 +16,24 @@
 struct ca_subject_key {
     char spki[CA_SPKI_MAX];
     size_t n; /* 0: this place is free */
-    EVP_PKEY *key;
-    X509_EXTENSION *key_id;
+    unsigned char id[KEY_ID_LEN];
 };
 
 struct ca_root {
     EVP_PKEY *key;
     X509 *cert;
     const EVP_MD *digest;
+    EVP_MD_CTX *signer;
     int64_t not_before, not_after;
     char *pem;
     size_t pem_n;
 
-    /* the same for every leaf, encoded once */
-    X509_EXTENSION *authority, *usage, *extended;
+    /* what every leaf takes from the root, in DER */
+    unsigned char *name; /* its subject, which is their issuer */
+    int name_n;
+    struct slice key_id;    /* its subject key identifier; lives in `cert` */
+    struct slice algorithm; /* that it signs by */
+
     struct ca_subject_key keys[CA_KEYS];
     size_t next_key;
 };
@@ -38,8 +42,9 @@ struct ca_root {
  * */
 int ca_crypto_error(struct errmsg *msg, const char *what);
 
-/* 128 random bits, positive, never short. */
-int ca_set_serial(X509 *cert);
+/* 126 random bits: positive, and always of the same length. False without randomness. */
+#define CA_SERIAL_LEN 16
+bool ca_serial(unsigned char serial[CA_SERIAL_LEN]);
 int ca_set_dates(X509 *cert, int64_t from, int64_t to);
 
 /* The first 160 bits of the SHA-256 of the public key (RFC 7093, method 1). */

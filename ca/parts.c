@@ -12,13 +12,12 @@ int ca_crypto_error(struct errmsg *msg, const char *what) {
     return ERR_CRYPTO;
 }
 
-int ca_set_serial(X509 *cert) {
-    unsigned char bytes[16];
-    if (RAND_bytes(bytes, sizeof bytes) != 1)
-        return 0;
-    /* the top bit clear: positive without a leading zero byte; the next one set: always of the same length */
-    bytes[0] = (unsigned char)((bytes[0] & 0x7f) | 0x40);
-    return ASN1_STRING_set(X509_get_serialNumber(cert), bytes, sizeof bytes);
+bool ca_serial(unsigned char serial[CA_SERIAL_LEN]) {
+    if (RAND_bytes(serial, CA_SERIAL_LEN) != 1)
+        return false;
+    /* the top bit clear: positive without a leading zero byte; the next one set: never shorter */
+    serial[0] = (unsigned char)((serial[0] & 0x7f) | 0x40);
+    return true;
 }
 
 int ca_set_dates(X509 *cert, int64_t from, int64_t to) {

@@ -2,13 +2,18 @@
 #ifndef CA_PEM_H
 #define CA_PEM_H
 
-#include <openssl/x509.h>
-
 #include "base/slice.h"
 
-/* Calls `each` for every certificate in `pem` (blocks CERTIFICATE, X509 CERTIFICATE and TRUSTED CERTIFICATE;
- * others, and what can't be read, are passed over) until it returns something other than 0, which is
- * returned; else 0. `cert` is borrowed for the call. */
-int pem_each(struct slice pem, int (*each)(void *arg, X509 *cert), void *arg);
+/*
+ * Calls `each` for every certificate in `pem` (blocks CERTIFICATE, X509 CERTIFICATE and TRUSTED CERTIFICATE,
+ * of the last without OpenSSL's own trust settings) until it returns something other than 0, which is
+ * returned; else 0. `der` is borrowed for the call. Other blocks, and what has not the outer form of a
+ * certificate, are passed over. More than the form is not looked at: reading a hundred certificates whole,
+ * keys and all, takes OpenSSL tens of milliseconds.
+ */
+int pem_each(struct slice pem, int (*each)(void *arg, struct slice der), void *arg);
+
+/* The subject's name in a certificate, in DER; empty if it is not there. */
+struct slice pem_subject(struct slice der);
 
 #endif

@@ -34,17 +34,28 @@ static int no_pass_phrase(char *buf, int size, int rwflag, void *arg) {
 /* --- checking --------------------------------------------------------------------------------------------
  * */
 
+/* Algorithm identifiers, as they stand in a certificate. */
+#define ECDSA_SHA256 "\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02"
+#define ECDSA_SHA384 "\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x03"
+#define RSA_SHA256   "\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b\x05\x00"
+
 static int check_key_kind(struct ca_root *root, struct errmsg *msg) {
     char curve[32] = "";
     switch (EVP_PKEY_get_base_id(root->key)) {
     case EVP_PKEY_EC:
         EVP_PKEY_get_group_name(root->key, curve, sizeof curve, NULL);
-        root->digest = strcmp(curve, SN_secp384r1) == 0 ? EVP_sha384() : EVP_sha256();
-        if (strcmp(curve, SN_secp384r1) == 0 || strcmp(curve, SN_X9_62_prime256v1) == 0)
+        root->digest = EVP_sha256();
+        root->algorithm = SLICE(ECDSA_SHA256);
+        if (strcmp(curve, SN_X9_62_prime256v1) == 0)
+            return 0;
+        root->digest = EVP_sha384();
+        root->algorithm = SLICE(ECDSA_SHA384);
+        if (strcmp(curve, SN_secp384r1) == 0)
             return 0;
         break;
     case EVP_PKEY_RSA:
         root->digest = EVP_sha256();
+        root->algorithm = SLICE(RSA_SHA256);
         if (EVP_PKEY_get_bits(root->key) >= 2048)
             return 0;
         break;
@@ -201,13 +212,14 @@ static int add_own_name(X509 *cert, const unsigned char id[KEY_ID_LEN]) {
 }
 
 static int make_cert(int dirfd, struct ca_root *root, int64_t now, struct errmsg *msg) {
-    unsigned char id[KEY_ID_LEN];
+    unsigned char id[KEY_ID_LEN], serial[CA_SERIAL_LEN];
     char *bytes;
     int r = ERR_CRYPTO;
     int64_t from = now - CA_ROOT_BACK_DAYS * DAY;
     BIO *bio = BIO_new(BIO_s_mem());
     X509 *cert = X509_new();
-    if (!bio || !cert || !X509_set_version(cert, X509_VERSION_3) || !ca_set_serial(cert) ||
+    if (!bio || !cert || !X509_set_version(cert, X509_VERSION_3) || !ca_serial(serial) ||
+        !ASN1_STRING_set(X509_get_serialNumber(cert), serial, sizeof serial) ||
         !ca_set_dates(cert, from, from + (int64_t)CA_ROOT_DAYS * DAY) || !X509_set_pubkey(cert, root->key) ||
         !ca_key_id(cert, id) || !add_own_name(cert, id) || !add_own_extensions(cert, id) ||
         !X509_sign(cert, root->key, root->digest) || !PEM_write_bio_X509(bio, cert)) {
@@ -310,25 +322,15 @@ out:
     return r;
 }
 
-/* The extensions that all leaves share. */
-static int keep_extensions(struct ca_root *root, struct errmsg *msg) {
-    int r = ERR_CRYPTO;
-    AUTHORITY_KEYID *id = AUTHORITY_KEYID_new();
-    EXTENDED_KEY_USAGE *eku = EXTENDED_KEY_USAGE_new();
-    if (!id || !eku || !sk_ASN1_OBJECT_push(eku, OBJ_nid2obj(NID_server_auth)))
-        goto out;
-    id->keyid = ASN1_OCTET_STRING_dup(X509_get0_subject_key_id(root->cert));
-    if (!id->keyid)
-        goto out;
-    root->authority = ca_extension(NID_authority_key_identifier, false, id);
-    root->extended = ca_extension(NID_ext_key_usage, false, eku);
-    root->usage = ca_usage_extension(KU_DIGITAL_SIGNATURE);
-    if (root->authority && root->extended && root->usage)
-        r = 0;
-out:
-    AUTHORITY_KEYID_free(id);
-    EXTENDED_KEY_USAGE_free(eku);
-    return r ? ca_crypto_error(msg, "the parts of a certificate can't be made") : 0;
+/* What all leaves take from the root. */
+static int keep_parts(struct ca_root *root, struct errmsg *msg) {
+    const ASN1_OCTET_STRING *id = X509_get0_subject_key_id(root->cert);
+    root->key_id = slice_make(ASN1_STRING_get0_data(id), (size_t)ASN1_STRING_length(id));
+    root->name_n = i2d_X509_NAME(X509_get_subject_name(root->cert), &root->name);
+    root->signer = EVP_MD_CTX_new();
+    if (root->name_n <= 0 || !root->signer)
+        return ca_crypto_error(msg, "the parts of a certificate can't be made");
+    return 0;
 }
 
 int ca_root_open(int dirfd, int64_t now, struct ca_root **out, struct errmsg *msg) {
@@ -346,7 +348,7 @@ int ca_root_open(int dirfd, int64_t now, struct ca_root **out, struct errmsg *ms
     if (r == 0)
         r = keep_pem(root, msg);
     if (r == 0)
-        r = keep_extensions(root, msg);
+        r = keep_parts(root, msg);
     if (lock >= 0)
         close(lock);
     if (r) {
@@ -360,13 +362,8 @@ int ca_root_open(int dirfd, int64_t now, struct ca_root **out, struct errmsg *ms
 void ca_root_free(struct ca_root *root) {
     if (!root)
         return;
-    for (size_t i = 0; i < CA_KEYS; i++) {
-        EVP_PKEY_free(root->keys[i].key);
-        X509_EXTENSION_free(root->keys[i].key_id);
-    }
-    X509_EXTENSION_free(root->authority);
-    X509_EXTENSION_free(root->usage);
-    X509_EXTENSION_free(root->extended);
+    EVP_MD_CTX_free(root->signer);
+    OPENSSL_free(root->name);
     X509_free(root->cert);
     EVP_PKEY_free(root->key);
     free(root->pem);

@@ -4,29 +4,15 @@
 #include <openssl/x509v3.h>
 
 #include "base/url.h"
-#include "ca/pem.h"
-
-struct adding {
-    X509_STORE *store;
-    size_t n;
-};
-
-static int add_root(void *arg, X509 *cert) {
-    struct adding *a = arg;
-    if (X509_STORE_add_cert(a->store, cert) != 1)
-        return ERR_CRYPTO;
-    a->n++;
-    return 0;
-}
+#include "ca/trust.h"
 
 int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg) {
-    struct adding a = {0};
     *out = NULL;
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (!ctx)
         goto fail;
-    a.store = SSL_CTX_get_cert_store(ctx);
-    if (pem_each(roots, add_root, &a) || pem_each(extra, add_root, &a))
+    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+    if (trust_add(store, roots, extra))
         goto fail;
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
@@ -34,10 +20,8 @@ int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struc
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
-    /* an operator may trust an intermediate of his and nothing above it; and the host's purpose marks count
-     * */
-    X509_STORE_set_flags(a.store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
-    X509_STORE_set_purpose(a.store, X509_PURPOSE_SSL_SERVER);
+    /* an operator may trust an intermediate of his and nothing above it */
+    X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
     ERR_clear_error();
     *out = ctx;
     return 0;

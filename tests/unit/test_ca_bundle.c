@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "ca/bundle.h"
+#include "ca/upstream.h"
 #include "tests/unit/ca_support.h"
 
 struct state {
@@ -110,6 +111,45 @@ static void test_file_roots(void **state) {
     assert_non_null(strstr(msg.text, "holds no certificate"));
     assert_int_equal(ca_file_roots(in(s->path, "none"), &pem, &msg), ERR_IO);
     assert_int_equal(ca_file_roots(s->path, &pem, &msg), ERR_IO);
+    buf_release(&pem);
+}
+
+/* 0, or why `cert` is not trusted by `ctx`; as a CA that is asked about itself. */
+static int trusts(SSL_CTX *ctx, X509 *cert) {
+    X509_STORE_CTX *v = X509_STORE_CTX_new();
+    X509_STORE_CTX_init(v, SSL_CTX_get_cert_store(ctx), cert, NULL);
+    X509_STORE_CTX_set_flags(v, X509_V_FLAG_NO_CHECK_TIME);
+    int r = X509_verify_cert(v) == 1 ? 0 : X509_STORE_CTX_get_error(v);
+    X509_STORE_CTX_free(v);
+    return r;
+}
+
+/* Every root of the host is found again, more than once; none that is not there. */
+static void test_host_roots(void **state) {
+    struct state *s = *state;
+    struct buf pem;
+    size_t n = 0, seen = 0;
+    SSL_CTX *ctx = NULL;
+    buf_init(&pem, CA_BUNDLE_MAX);
+    assert_int_equal(ca_system_roots(&pem, &n, NULL), 0);
+    assert_int_equal(ca_upstream_new(buf_slice(&pem), ca_root_pem(s->root), &ctx, NULL), 0);
+    for (int round = 0; round < 2; round++) {
+        BIO *bio = BIO_new_mem_buf(buf_slice(&pem).p, (int)buf_len(&pem));
+        X509 *cert;
+        while ((cert = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
+            assert_int_equal(trusts(ctx, cert), 0);
+            X509_free(cert);
+            seen++;
+        }
+        BIO_free(bio);
+    }
+    assert_int_equal(seen, 2 * n);
+    X509 *ours = root_cert(s->root), *other = root_cert(s->other);
+    assert_int_equal(trusts(ctx, ours), 0);
+    assert_int_equal(trusts(ctx, other), X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT);
+    X509_free(ours);
+    X509_free(other);
+    SSL_CTX_free(ctx);
     buf_release(&pem);
 }
 
@@ -232,6 +272,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_named_roots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_roots, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_host_roots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_jks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_keytool, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_java_paths, set_up, tear_down),

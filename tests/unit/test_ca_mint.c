@@ -209,6 +209,22 @@ static void test_dates(void **state) {
     X509_free(leaf);
 }
 
+/* From 2050 on a year has four digits in a certificate. */
+static void test_four_digit_years(void **state) {
+    struct state *s = *state;
+    int64_t later = 2524608000 - 10 * (int64_t)DAY; /* ten days before 2050 */
+    ca_root_free(s->root);
+    assert_int_equal(ca_root_open(s->fd, later, &s->root, NULL), 0);
+    X509_free(s->root_cert);
+    s->root_cert = root_cert(s->root);
+    X509 *leaf = mint(s, "a.test", later);
+    assert_int_equal(ASN1_STRING_type(X509_get0_notBefore(leaf)), V_ASN1_UTCTIME);
+    assert_int_equal(ASN1_STRING_type(X509_get0_notAfter(leaf)), V_ASN1_GENERALIZEDTIME);
+    assert_int_equal(time_of(X509_get0_notAfter(leaf)), later + 29 * (int64_t)DAY);
+    assert_int_equal(verify(s, leaf, "a.test", NULL, later + 20 * (int64_t)DAY), 0);
+    X509_free(leaf);
+}
+
 /* More keys than are kept: each name still gets its own. */
 static void test_many_keys(void **state) {
     struct state *s = *state;
@@ -247,6 +263,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_extensions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_serials, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_dates, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_four_digit_years, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_full_buffer, set_up, tear_down),
     };
