@@ -22,7 +22,9 @@ static void check_write(const struct http1_response *resp, bool head, int minor)
     buf_init(&out, 1 << 20);
     must(!http1_write_response(&out, resp, head, &opt));
     http1_scan_init(&scan, true);
-    if (buf_len(&out) < HTTP1_HEAD_MAX && resp->status != 101 && buf_len(&out)) {
+    /* near the limits what the writer adds may be too much */
+    bool near = resp->nfields + 4 > HTTP_FIELDS_MAX || buf_len(&out) > HTTP1_HEAD_MAX;
+    if (!near && resp->status != 101 && buf_len(&out)) {
         must(!http1_scan(&scan, buf_slice(&out), &found) && found.n == buf_len(&out));
         must(!http1_response_parse(&again, found, head ? SLICE("HEAD") : SLICE("GET"), false));
         must(again.status == resp->status && again.framing == opt.framing_out);
