@@ -127,7 +127,7 @@ int url_authority_parse(struct slice raw, uint16_t default_port, struct url_host
     if (end >= 0) {
         host = slice_sub(raw, 0, (size_t)end + 1);
         rest = slice_from(raw, (size_t)end + 1);
-    } else if ((end = slice_find(raw, ':')) >= 0) {
+    } else if (!(raw.n && raw.p[0] == '[') && (end = slice_find(raw, ':')) >= 0) {
         host = slice_sub(raw, 0, (size_t)end);
         rest = slice_from(raw, (size_t)end);
     }
@@ -165,11 +165,14 @@ struct path_reader {
     struct slice raw;
     size_t at;
     unsigned flags;
-    unsigned dots;  /* dots at the segment's start, 3 for "more than two" */
-    bool only_dots; /* nothing but dots yet */
-    unsigned prev;  /* previous decoded byte if it was encoded and not ASCII, for overlong UTF-8 */
-    char last;      /* last character written */
+    unsigned dots;     /* dots at the segment's start, 3 for "more than two" */
+    bool only_dots;    /* nothing but dots yet */
+    unsigned prev;     /* previous decoded byte if it was encoded and not ASCII, for overlong UTF-8 */
+    char last;         /* last character written */
+    int after_percent; /* AFTER_…, or the first of two hexadecimal digits behind a '%' */
 };
+#define AFTER_OTHER   (-1)
+#define AFTER_PERCENT (-2)
 
 /* Ends a segment: "." and ".." are never what they look like. */
 static int segment_end(struct path_reader *r, struct errmsg *msg) {
@@ -202,14 +205,18 @@ static int utf8_byte(struct path_reader *r, unsigned char c, struct errmsg *msg)
     return 0;
 }
 
-/* "%25" and what stands behind it: refused if decoding twice would bring out something that matters. */
-static int double_encoding(const struct path_reader *r, struct errmsg *msg) {
-    if (r->at + 2 > r->raw.n)
+/* Watches for "%25" and two hexadecimal digits behind it, themselves encoded or not: refused if decoding once more
+ * would bring out something that matters. `c` is the next character, decoded. */
+static int double_encoding(struct path_reader *r, unsigned char c, struct errmsg *msg) {
+    int digit = ascii_hex((char)c), high = r->after_percent;
+    r->after_percent = c == '%' ? AFTER_PERCENT : AFTER_OTHER;
+    if (high == AFTER_OTHER || digit < 0)
         return 0;
-    int high = ascii_hex(r->raw.p[r->at]), low = ascii_hex(r->raw.p[r->at + 1]);
-    if (high < 0 || low < 0)
+    if (high == AFTER_PERCENT) {
+        r->after_percent = digit;
         return 0;
-    unsigned char c = (unsigned char)(high << 4 | low);
+    }
+    c = (unsigned char)(high << 4 | digit);
     if (unreserved(c) || control(c) || c == '/' || c == '\\' || c == '%' || c == ';')
         return errmsg_set(msg, ERR_AMBIGUOUS, "path is encoded twice");
     return 0;
@@ -234,11 +241,7 @@ static int path_encoded(struct path_reader *r, unsigned char c, struct buf *out,
         return errmsg_set(msg, ERR_AMBIGUOUS, "path has an encoded control character");
     if (c == '\\')
         return errmsg_set(msg, ERR_AMBIGUOUS, "path has an encoded backslash");
-    if (c == '%')
-        e = double_encoding(r, msg);
-    else if (c >= 0x80)
-        e = utf8_byte(r, c, msg);
-    if (e)
+    if (c >= 0x80 && (e = utf8_byte(r, c, msg)))
         return e;
     if (c == '/') {
         if ((e = segment_end(r, msg)))
@@ -280,7 +283,8 @@ static int path_next(struct path_reader *r, struct buf *out, struct errmsg *msg)
     if (c != '%') {
         if (c < 0x80)
             r->prev = 0;
-        return path_plain(r, c, out, msg);
+        int e = double_encoding(r, c, msg);
+        return e ? e : path_plain(r, c, out, msg);
     }
     int high = r->at < r->raw.n ? ascii_hex(r->raw.p[r->at]) : -1;
     int low = r->at + 1 < r->raw.n ? ascii_hex(r->raw.p[r->at + 1]) : -1;
@@ -290,7 +294,8 @@ static int path_next(struct path_reader *r, struct buf *out, struct errmsg *msg)
     c = (unsigned char)(high << 4 | low);
     if (c < 0x80)
         r->prev = 0;
-    return path_encoded(r, c, out, msg);
+    int e = double_encoding(r, c, msg);
+    return e ? e : path_encoded(r, c, out, msg);
 }
 
 unsigned url_path_unit(struct slice raw, size_t *at) {
@@ -313,7 +318,7 @@ int url_path_canonical(struct slice raw, struct buf *out, unsigned *flags, struc
         return errmsg_set(msg, ERR_AMBIGUOUS, "path begins with two slashes");
     size_t before = buf_len(out);
     bool failed = out->failed;
-    struct path_reader r = {.raw = raw, .only_dots = true};
+    struct path_reader r = {.raw = raw, .only_dots = true, .after_percent = AFTER_OTHER};
     int e = 0;
     while (!e && r.at < raw.n)
         e = path_next(&r, out, msg);

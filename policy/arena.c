@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #define BLOCK_SIZE (64u << 10)
+#define CACHE_LINE 64
 
 struct arena_block {
     struct arena_block *next;
@@ -35,22 +36,29 @@ static struct arena_block *block_new(struct arena *a, size_t n) {
     return b;
 }
 
+static size_t padding(const struct arena_block *b, size_t align) {
+    return (align - ((uintptr_t)b->data + b->used) % align) % align;
+}
+
 void *arena_alloc(struct arena *a, size_t n) {
-    size_t align = alignof(max_align_t);
+    size_t align = n >= CACHE_LINE ? CACHE_LINE : alignof(max_align_t);
     if (n > a->limit || a->used > a->limit - n) {
         a->failed = true;
         return NULL;
     }
-    n = (n + align - 1) / align * align;
+    n = (n + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
     struct arena_block *b = a->blocks;
-    if (!b || b->size - b->used < n)
-        b = block_new(a, n);
+    size_t skip = b ? padding(b, align) : 0;
+    if (!b || b->size - b->used < n + skip) {
+        b = block_new(a, n + align);
+        skip = b ? padding(b, align) : 0;
+    }
     if (!b) {
         a->failed = true;
         return NULL;
     }
-    void *p = b->data + b->used;
-    b->used += n;
+    void *p = b->data + b->used + skip;
+    b->used += n + skip;
     a->used += n;
     return p;
 }

@@ -159,6 +159,10 @@ bool compile_rule(struct compiler *c, const struct tree_rule *tree, const struct
         return false;
     r->any_method = slice_eq(tree->action_word.text, SLICE("*"));
     r->methods = tree->action_word.text;
+    for (struct slice rest = r->methods, one; rest.n;) {
+        slice_cut(rest, ',', &one, &rest);
+        r->method_bits |= (uint16_t)rule_method_bit(one);
+    }
     r->ops = widen_ops(tree, compile_ops(tree));
     r->ops_named = tree->ops != 0;
     if (tree->options & 1u << TREE_NOTE)

@@ -36,6 +36,9 @@ bool compile_supported(struct compiler *c, const struct tree_rule *tree);
 /* The operations that a rule or expectation is about, as bits 1 << enum facts_op. */
 unsigned compile_ops(const struct tree_rule *tree);
 
+/* Whether an expectation can be proved at all. Errors are reported. */
+bool expect_check(struct compiler *c, const struct tree_rule *tree);
+
 /* Proves one `expect` on the compiled policy. `reach` is judge()'s. */
 void expect_prove(struct compiler *c, const struct tree_rule *tree, const bool *reach);
 

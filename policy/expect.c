@@ -71,11 +71,6 @@ static void prove_one(struct proof *t) {
 static void prove_http(struct proof *t) {
     struct slice rest = t->tree->action_word.text;
     bool more = true;
-    if (slice_eq(rest, SLICE("*"))) {
-        diag_token(t->c->diags, &t->tree->action_word, "a method (GET,POST), fetch or push", NULL,
-                   "an expectation is about requests, and no request has the method '*'");
-        return;
-    }
     t->f.kind = FACTS_HTTP;
     while (more) {
         more = slice_cut(rest, ',', &t->f.method, &rest);
@@ -138,9 +133,7 @@ static void prove_ref(struct proof *t, struct slice repository, const struct tok
 static void prove_push(struct proof *t, struct slice repository) {
     t->f.kind = FACTS_GIT_PUSH;
     if (t->tree->refs.n == 0) {
-        if (t->tree->ops)
-            diag_token(t->c->diags, &t->tree->first_op, "a ref before it", NULL, "an operation on no ref");
-        else if (endpoint(t, repository, ".git/info/refs", "GET", "service=git-receive-pack"))
+        if (endpoint(t, repository, ".git/info/refs", "GET", "service=git-receive-pack"))
             prove_one(t);
     }
     for (size_t i = 0; i < t->tree->refs.n; i++)
@@ -174,16 +167,28 @@ static bool read_url(struct proof *t, struct buf *path, bool *refused) {
     return true;
 }
 
+bool expect_check(struct compiler *c, const struct tree_rule *tree) {
+    bool good = compile_supported(c, tree);
+    if (tree->options & 1u << TREE_NOTE) {
+        diag_token(c->diags, &tree->option_words[TREE_NOTE], NULL, NULL, "`note` belongs to rules");
+        good = false;
+    }
+    if (tree->action == TREE_HTTP && slice_eq(tree->action_word.text, SLICE("*"))) {
+        diag_token(c->diags, &tree->action_word, "a method (GET,POST), fetch or push", NULL,
+                   "an expectation is about requests, and no request has the method '*'");
+        good = false;
+    }
+    if (tree->ops && tree->refs.n == 0) {
+        diag_token(c->diags, &tree->first_op, "a ref before it", NULL, "an operation on no ref");
+        good = false;
+    }
+    return good;
+}
+
 void expect_prove(struct compiler *c, const struct tree_rule *tree, const bool *reach) {
     struct proof t = {.c = c, .tree = tree, .reach = reach};
     struct buf path;
     bool refused = false;
-    if (!compile_supported(c, tree))
-        return;
-    if (tree->options & 1u << TREE_NOTE) {
-        diag_token(c->diags, &tree->option_words[TREE_NOTE], NULL, NULL, "`note` belongs to rules");
-        return;
-    }
     buf_init(&path, 3 * POLICY_LINE_MAX);
     if (read_url(&t, &path, &refused) && !refused) {
         t.f.path = buf_slice(&path);

@@ -2,6 +2,7 @@
 #include "policy/rule.h"
 
 #define HINT_REFS 8
+#define HINT_MAX  1024 /* bytes of a path or a ref; a longer one is nothing to copy */
 
 const char *verdict_action_name(enum verdict_action action) {
     switch (action) {
@@ -138,18 +139,17 @@ static void put_pattern(struct buf *out, struct slice s) {
     }
 }
 
-/* Whether a text can stand in a policy as one word. */
-static bool is_word(struct slice s) {
+/* Whether a ref's name can stand in a policy as it is: a proper name does. */
+static bool is_ref(struct slice s) {
     for (size_t i = 0; i < s.n; i++)
-        if ((unsigned char)s.p[i] <= 0x20 || s.p[i] == 0x7f || s.p[i] == '{' || s.p[i] == '}' ||
-            s.p[i] == '\\')
+        if ((unsigned char)s.p[i] <= 0x20 || s.p[i] == 0x7f || strchr("{}\\?[]~^:*", s.p[i]))
             return false;
-    return true;
+    return slice_starts(s, SLICE("refs/")) && s.n <= HINT_MAX;
 }
 
 static void put_target(const struct facts *f, struct slice path, struct buf *out) {
     url_put_origin(out, f->scheme, f->host, f->port);
-    put_pattern(out, path);
+    put_pattern(out, path.n ? path : SLICE("/")); /* without a path a rule is about the whole host */
 }
 
 static void hint_http(const struct facts *f, struct buf *out) {
@@ -175,7 +175,7 @@ static void hint_push(const struct policy *p, const struct facts *f, const struc
     for (size_t i = v->ref; i < f->nrefs && shown < HINT_REFS; i++) {
         struct verdict one;
         policy_judge_ref(p, f, i, &one);
-        if (one.action == VERDICT_ALLOW || one.reason == REASON_DENIED_BY_RULE || !is_word(f->refs[i].name))
+        if (one.action == VERDICT_ALLOW || one.reason == REASON_DENIED_BY_RULE || !is_ref(f->refs[i].name))
             continue;
         if (shown++)
             buf_putc(out, '\n');
@@ -192,13 +192,16 @@ int policy_hint(const struct policy *p, const struct facts *f, const struct verd
                     v->reason == REASON_CREDENTIALS ||
                     (v->reason == REASON_DENIED_BY_RULE && v->bad_refs < 2) ||
                     (f->path.n && memmem(f->path.p, f->path.n, "//", 2));
-    if (hopeless)
+    struct slice repository = facts_repository(f->path);
+    /* "..git" without its ".git" is no path */
+    if (hopeless || f->path.n > HINT_MAX || slice_ends(repository, SLICE("/.")) ||
+        slice_ends(repository, SLICE("/..")))
         return 0;
     switch (f->kind) {
     case FACTS_HTTP: hint_http(f, out); break;
     case FACTS_GIT_FETCH:
         buf_puts(out, "allow fetch ");
-        put_target(f, facts_repository(f->path), out);
+        put_target(f, repository, out);
         break;
     case FACTS_GIT_PUSH: hint_push(p, f, v, out); break;
     }

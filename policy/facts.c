@@ -50,6 +50,8 @@ static bool names_service(struct slice query) {
 }
 
 bool facts_git_like(struct slice path, struct slice query) {
+    if (path.n == 0 || !strchr("kKeEsSfF/", path.p[path.n - 1]))
+        return false; /* the last letters of the endpoints, and of slashes: most paths end here */
     return ends_like(path, SLICE("/git-upload-pack")) || ends_like(path, SLICE("/git-receive-pack")) ||
            ends_like(path, SLICE("/git-upload-archive")) ||
            (ends_like(path, SLICE("/info/refs")) && names_service(query));

@@ -31,7 +31,7 @@ struct reader {
     unsigned previous;
 };
 
-static unsigned fold(unsigned c, unsigned flags) {
+static inline unsigned fold(unsigned c, unsigned flags) {
     if ((flags & GLOB_LOOSE) && c < GLOB_STAR)
         c &= 0xff;
     if ((flags & (GLOB_NOCASE | GLOB_LOOSE)) && c >= 'A' && c <= 'Z')
@@ -39,10 +39,13 @@ static unsigned fold(unsigned c, unsigned flags) {
     return c;
 }
 
-static bool read_unit(struct reader *r, unsigned *out) {
+static inline bool read_unit(struct reader *r, unsigned *out) {
     while (r->at < r->text.n) {
-        unsigned c =
-            r->flags & GLOB_PATH ? url_path_unit(r->text, &r->at) : (unsigned char)r->text.p[r->at++];
+        unsigned c = (unsigned char)r->text.p[r->at];
+        if (c == '%' && (r->flags & GLOB_PATH))
+            c = url_path_unit(r->text, &r->at);
+        else
+            r->at++;
         c = fold(c, r->flags);
         if ((r->flags & GLOB_COLLAPSE) && c == '/' && r->previous == '/')
             continue;
@@ -67,44 +70,49 @@ struct states {
 };
 
 /* Adds state i, and those that a wildcard at i passes on to. */
-static void add(const struct glob *g, struct states *s, size_t i) {
+static inline void add(const struct glob *g, uint64_t *word, size_t i) {
     for (;;) {
-        s->word[i / 64] |= UINT64_C(1) << (i % 64);
+        word[i / 64] |= UINT64_C(1) << (i % 64);
         if (i == g->n || g->units[i] < GLOB_STAR)
             return;
         i++;
     }
 }
 
+/* Adds to `next` where state i comes by the character c. */
+static inline void step(const struct glob *g, uint64_t *next, size_t i, unsigned c, bool was_encoded,
+                        unsigned flags) {
+    if (i == g->n)
+        return;
+    unsigned unit = g->units[i];
+    if (unit < GLOB_STAR) {
+        if (fold(unit, flags) == c)
+            add(g, next, i + 1);
+    } else if (unit == GLOB_STARSTAR ? c != ENCODED_SLASH : star_takes(c, was_encoded)) {
+        add(g, next, i);
+    }
+}
+
+/* One character on. False if no state is left. */
+static bool step_all(const struct glob *g, const struct states *now, struct states *next, unsigned c,
+                     bool was_encoded, unsigned flags) {
+    uint64_t any = 0;
+    memset(next->word, 0, now->words * sizeof *next->word);
+    next->words = now->words;
+    for (size_t w = 0; w < now->words; w++)
+        for (uint64_t bits = now->word[w]; bits; bits &= bits - 1)
+            step(g, next->word, w * 64 + (size_t)__builtin_ctzll(bits), c, was_encoded, flags);
+    for (size_t w = 0; w < now->words; w++)
+        any |= next->word[w];
+    return any != 0;
+}
+
 static bool has(const struct states *s, size_t i) {
     return s->word[i / 64] >> (i % 64) & 1;
 }
 
-/* One character on. False if no state is left. */
-static bool step(const struct glob *g, const struct states *now, struct states *next, unsigned c,
-                 bool was_encoded, unsigned flags) {
-    bool any = false;
-    memset(next->word, 0, now->words * sizeof *next->word);
-    next->words = now->words;
-    for (size_t w = 0; w < now->words; w++) {
-        for (uint64_t bits = now->word[w]; bits; bits &= bits - 1) {
-            size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
-            if (i == g->n)
-                continue;
-            unsigned unit = g->units[i];
-            bool moved = true;
-            if (unit == GLOB_STAR && star_takes(c, was_encoded))
-                add(g, next, i);
-            else if (unit == GLOB_STARSTAR && c != ENCODED_SLASH)
-                add(g, next, i);
-            else if (unit < GLOB_STAR && fold(unit, flags) == c)
-                add(g, next, i + 1);
-            else
-                moved = false;
-            any |= moved;
-        }
-    }
-    return any;
+static inline bool encoded_at(const struct reader *r, size_t start) {
+    return (r->flags & GLOB_PATH) && r->text.p[start] == '%';
 }
 
 /* Follows the automaton from the unit `from` on over what `r` has left. */
@@ -113,17 +121,13 @@ static bool run(const struct glob *g, size_t from, struct reader *r) {
     struct states *now = &sets[0], *next = &sets[1];
     now->words = (g->n + 64) / 64;
     memset(now->word, 0, now->words * sizeof *now->word);
-    add(g, now, from);
+    add(g, now->word, from);
     bool before_slash =
         false; /* whether all matched before the text's last character, should that be a '/' */
     unsigned c;
-    for (;;) {
-        size_t start = r->at;
-        if (!read_unit(r, &c))
-            break;
-        bool was_encoded = (r->flags & GLOB_PATH) && r->text.p[start] == '%';
+    for (size_t start = r->at; read_unit(r, &c); start = r->at) {
         before_slash = c == '/' && has(now, g->n);
-        if (!step(g, now, next, c, was_encoded, r->flags) && !before_slash)
+        if (!step_all(g, now, next, c, encoded_at(r, start), r->flags) && !before_slash)
             return false;
         struct states *swap = now;
         now = next;
@@ -132,13 +136,48 @@ static bool run(const struct glob *g, size_t from, struct reader *r) {
     return has(now, g->n) || ((r->flags & GLOB_LOOSE) && before_slash);
 }
 
+/* The same for a pattern whose states fit into one word, which nearly every one does. */
+static bool run_small(const struct glob *g, size_t from, struct reader *r) {
+    uint64_t now = 0;
+    bool before_slash = false;
+    unsigned c;
+    add(g, &now, from);
+    for (size_t start = r->at; read_unit(r, &c); start = r->at) {
+        uint64_t next = 0;
+        bool encoded = encoded_at(r, start);
+        before_slash = c == '/' && (now >> g->n & 1);
+        for (uint64_t bits = now; bits; bits &= bits - 1)
+            step(g, &next, (size_t)__builtin_ctzll(bits), c, encoded, r->flags);
+        now = next;
+        if (!now && !before_slash)
+            return false;
+    }
+    return (now >> g->n & 1) || ((r->flags & GLOB_LOOSE) && before_slash);
+}
+
+/* Whether the text's last character rules the pattern out. For a text whose characters are its bytes. */
+static bool end_differs(const struct glob *g, struct slice text, unsigned flags) {
+    unsigned unit = g->n ? g->units[g->n - 1] : GLOB_STAR;
+    if (unit >= GLOB_STAR || text.n == 0)
+        return false;
+    unsigned last = (unsigned char)text.p[text.n - 1];
+    if ((flags & GLOB_LOOSE) && last == '/' && fold(unit, flags) != '/' && text.n > 1)
+        last = (unsigned char)text.p[text.n - 2];
+    return fold(last, flags) != fold(unit, flags);
+}
+
 bool glob_match(const struct glob *g, struct slice text, unsigned flags) {
     struct reader r = {.text = text, .flags = flags};
+    bool plain = !(flags & (GLOB_PATH | GLOB_COLLAPSE));
     unsigned c;
+    if (plain && end_differs(g, text, flags))
+        return false;
     for (size_t i = 0; i < g->literal; i++)
         if (!read_unit(&r, &c) || fold(g->units[i], flags) != c)
             return false;
-    if (g->literal < g->n || (flags & GLOB_LOOSE))
-        return run(g, g->literal, &r);
-    return !read_unit(&r, &c);
+    if (plain && g->literal + 1 == g->n && g->units[g->literal] == GLOB_STARSTAR)
+        return true;
+    if (g->literal == g->n && !(flags & GLOB_LOOSE))
+        return !read_unit(&r, &c);
+    return g->n < 64 ? run_small(g, g->literal, &r) : run(g, g->literal, &r);
 }

@@ -25,7 +25,7 @@ struct glob {
     size_t literal; /* leading units that are characters */
 };
 
-#define GLOB_PATH     (1u << 0) /* the text is a canonical path: "%XX" is one character */
+#define GLOB_PATH     (1u << 0) /* the text is a canonical path that holds '%': "%XX" is one character */
 #define GLOB_NOCASE   (1u << 1) /* ASCII case makes no difference */
 #define GLOB_LOOSE    (1u << 2) /* see above */
 #define GLOB_COLLAPSE (1u << 3) /* a row of '/' in the text counts as one */

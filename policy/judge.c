@@ -31,16 +31,21 @@ struct request {
     struct slice repository;
     bool doubled; /* the path holds "//" */
     bool encoded; /* the path holds "%2F" */
+    bool percent; /* … any '%' */
+    unsigned method_bit;
     const struct index_slot *lists[INDEX_LISTS_MAX];
     size_t nlists;
 };
 
 static bool path_matches(const struct request *q, const struct glob *g, struct slice path, unsigned flags,
                          bool deny) {
-    if (deny) /* either reading of "//" */
-        return glob_match(g, path, flags | GLOB_LOOSE) ||
-               glob_match(g, path, flags | GLOB_LOOSE | GLOB_COLLAPSE);
-    return glob_match(g, path, flags) && (!q->doubled || glob_match(g, path, flags | GLOB_COLLAPSE));
+    bool rows = q->doubled || (deny && q->encoded); /* of slashes, in some reading */
+    if (deny)
+        flags |= GLOB_LOOSE;
+    if (!rows)
+        return glob_match(g, path, flags);
+    bool plain = glob_match(g, path, flags), collapsed = glob_match(g, path, flags | GLOB_COLLAPSE);
+    return deny ? plain || collapsed : plain && collapsed;
 }
 
 static bool paths_match(const struct request *q, const struct rule *r, bool git, bool deny) {
@@ -48,21 +53,32 @@ static bool paths_match(const struct request *q, const struct rule *r, bool git,
     if (t->npaths == 0)
         return deny || !q->encoded;
     struct slice path = git ? q->repository : q->f->path;
+    unsigned flags = q->percent ? GLOB_PATH : 0;
     for (size_t i = 0; i < t->npaths; i++)
-        if (path_matches(q, &t->paths[i], path, git ? GLOB_PATH | GLOB_NOCASE : GLOB_PATH, deny))
+        if (path_matches(q, &t->paths[i], path, git ? flags | GLOB_NOCASE : flags, deny))
             return true;
     return false;
 }
 
-static bool method_matches(const struct rule *r, struct slice method) {
+unsigned rule_method_bit(struct slice method) {
+    static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (slice_eq(method, slice_str(names[i])))
+            return 1u << i;
+    return RULE_OTHER_METHODS;
+}
+
+static bool method_matches(const struct request *q, const struct rule *r) {
+    if (r->any_method || (r->method_bits & q->method_bit & ~RULE_OTHER_METHODS))
+        return true;
+    /* some servers take "get" for GET: a deny stops it, an allow does not cover it */
+    if (q->method_bit != RULE_OTHER_METHODS)
+        return false;
     struct slice rest = r->methods, one;
     bool more = true;
-    if (r->any_method)
-        return true;
     while (more) {
         more = slice_cut(rest, ',', &one, &rest);
-        /* some servers take "get" for GET: a deny stops it, an allow does not cover it */
-        if (r->deny ? slice_caseeq(one, method) : slice_eq(one, method))
+        if (r->deny ? slice_caseeq(one, q->f->method) : slice_eq(one, q->f->method))
             return true;
     }
     return false;
@@ -85,7 +101,7 @@ static enum stage http_stage(const struct request *q, const struct rule *r) {
     enum stage s = origin_stage(q, r);
     if (s != STAGE_MATCH)
         return s;
-    if (r->action != TREE_HTTP || !method_matches(r, q->f->method))
+    if (r->action != TREE_HTTP || !method_matches(q, r))
         return STAGE_ACTION;
     if (paths_match(q, r, false, r->deny))
         return STAGE_MATCH;
@@ -261,9 +277,11 @@ static bool prepare(struct request *q, const struct policy *p, const struct fact
         refuse(v, REASON_GIT_AS_HTTP);
         return false;
     }
-    q->repository = facts_repository(f->path);
+    q->repository = f->kind == FACTS_HTTP ? SLICE_NONE : facts_repository(f->path);
     q->doubled = holds(f->path, SLICE("//"));
-    q->encoded = holds(f->path, SLICE("%2F"));
+    q->percent = slice_find(f->path, '%') >= 0;
+    q->encoded = q->percent && holds(f->path, SLICE("%2F"));
+    q->method_bit = rule_method_bit(f->method);
     q->nlists = index_find(&p->index, f->host, f->host_is_address, q->lists);
     return true;
 }

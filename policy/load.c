@@ -182,9 +182,12 @@ static bool compile_rules(struct loader *ld) {
     p->rules = arena_alloc(&p->arena, (ld->nrules + 1) * sizeof *p->rules);
     if (!p->rules)
         return false;
-    for (struct item *item = ld->items; item; item = item->next)
+    for (struct item *item = ld->items; item; item = item->next) {
         if (item->statement->kind == TREE_RULE)
             compile_rule(&ld->c, &item->statement->rule, item->source);
+        else
+            expect_check(&ld->c, &item->statement->rule);
+    }
     return index_build(p);
 }
 

@@ -20,31 +20,38 @@ enum rule_host {
 struct target {
     enum url_scheme scheme;
     enum rule_host host_kind;
-    struct slice host;
     bool host_is_address;
     bool any_port; /* :* */
     uint16_t port;
     struct glob *paths; /* alternatives; none: every path */
     size_t npaths;
+    struct slice host;
     struct slice text; /* variables filled in */
 };
 
+/* Methods that have a bit; others are compared as text. */
+#define RULE_OTHER_METHODS (1u << 15)
+unsigned rule_method_bit(struct slice method);
+
+/* The first members are those that judging looks at in every rule of a host, so that one line of the processor's
+ * cache holds them. */
 struct rule {
-    struct verdict_rule where;
-    const struct source *source;
     bool deny;
-    enum tree_action action; /* TREE_HTTP, TREE_FETCH, TREE_PUSH */
     bool any_method;
-    struct slice methods; /* as written, "GET,HEAD" */
+    uint16_t method_bits;    /* RULE_OTHER_METHODS: `methods` has to be read */
+    enum tree_action action; /* TREE_HTTP, TREE_FETCH, TREE_PUSH */
     struct target target;
+    const struct source *source;
     struct glob *refs; /* none: every ref */
     size_t nrefs;
-    struct slice refs_text; /* as written, variables filled in, for people */
-    unsigned ops;           /* 1 << enum facts_op: those that the rule is about */
+    unsigned ops; /* 1 << enum facts_op: those that the rule is about */
     bool ops_named;
+    struct slice methods; /* as written, "GET,HEAD" */
+    struct verdict_rule where;
+    struct slice refs_text; /* as written, variables filled in, for people */
     struct slice credential;
     struct slice note;
-};
+} __attribute__((aligned(64)));
 
 /* Rules by host. One table for exact hosts and suffixes; the keys of a policy come from its author, not from a
  * sandbox, so that no one can choose them to collide. */

@@ -241,6 +241,10 @@ static const struct slice refused_paths[] = {
     HOSTILE("/\300\257"),
     HOSTILE("/%c1%9c"),
     HOSTILE("/a%253b"),
+    HOSTILE("/%25%338"),
+    HOSTILE("/%25%32%65"),
+    HOSTILE("/%252%65"),
+    HOSTILE("/%2525"),
 };
 
 static void test_path_refuses(void **state) {
