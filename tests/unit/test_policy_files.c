@@ -173,12 +173,61 @@ static void test_bugfix_needs_a_repository(void **state) {
     buf_release(&out);
 }
 
+/* The text of the manual's example comes from memory, what it includes from the disk. */
+struct example {
+    const char *dir;
+    struct slice text;
+};
+
+static int example_read(void *arg, const char *from, const char *name, struct buf *resolved, struct buf *text,
+                        struct errmsg *msg) {
+    const struct example *e = arg;
+    if (from)
+        return disk_read((void *)(uintptr_t)e->dir, NULL, name, resolved, text, msg);
+    buf_puts(resolved, name);
+    return buf_put(text, e->text);
+}
+
+/* Each block of exeat-policy(5) that is marked as an example loads. */
+static void test_manual(void **state) {
+    static const char *const names[] = {"manual"};
+    char path[1024], dir[1024];
+    struct buf page;
+    size_t n = 0;
+    (void)state;
+    snprintf(dir, sizeof dir, "%s/policy", top());
+    snprintf(path, sizeof path, "%s/man/exeat-policy.5", top());
+    buf_init(&page, 1 << 20);
+    assert_int_equal(read_file(path, &page), 0);
+    for (const char *p = buf_cstr(&page); (p = strstr(p, "\n# example\n")); n++) {
+        const char *end = strstr(p, "\n.Ed\n");
+        assert_non_null(end);
+        struct example e = {dir, slice_make(p, (size_t)(end - p) + 1)};
+        struct policy_input in = {.files = names, .nfiles = 1, .read = example_read, .arg = &e};
+        struct policy_diags diags;
+        struct policy *policy;
+        struct buf out;
+        policy_diags_init(&diags);
+        buf_init(&out, 1 << 20);
+        policy_load(&in, &policy, &diags);
+        policy_diags_format(&diags, &out);
+        if (!policy)
+            fail_msg("%s", buf_cstr(&out));
+        assert_true(policy_rule_count(policy) > 1);
+        buf_release(&out);
+        policy_diags_release(&diags);
+        policy_free(policy);
+        p = end;
+    }
+    assert_true(n >= 2);
+    buf_release(&page);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_presets),
-        cmocka_unit_test(test_bugfix_needs_a_repository),
+        cmocka_unit_test(test_good),    cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_presets), cmocka_unit_test(test_bugfix_needs_a_repository),
+        cmocka_unit_test(test_manual),
     };
     return cmocka_run_group_tests_name("policy_files", tests, NULL, NULL);
 }
