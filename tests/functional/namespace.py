@@ -10,6 +10,7 @@ import box
 import leftovers
 import tap
 import term
+import without
 import work
 
 NETWORK = '''
@@ -87,33 +88,6 @@ def every_packet_meets_the_exit_or_nothing(_t, user):
         tap.ok(int(text.split()[-2]) < 500, "%s was slow: %s" % (label, text))
 
 
-NO_FAMILY = '''
-import ctypes, os, struct, sys
-# x86-64 alone: socket(AF, ...) or clone(flags) fails with an errno, as on a host that lacks it
-NR, ARG, MASK, ERRNO = (int(x, 0) for x in sys.argv[1:5])
-code = [(0x20, 0, 0, 0), (0x15, 0, 3, NR), (0x20, 0, 0, 16), (0x54, 0, 0, MASK), (0x15, 1, 0, ARG),
-        (0x06, 0, 0, 0x7fff0000), (0x06, 0, 0, 0x00050000 | ERRNO)]
-packed = b"".join(struct.pack("HBBI", *c) for c in code)
-memory = ctypes.create_string_buffer(packed)
-class Prog(ctypes.Structure):
-    _fields_ = [("n", ctypes.c_ushort), ("p", ctypes.c_void_p)]
-libc = ctypes.CDLL(None)
-libc.prctl(38, 1, 0, 0, 0)
-prog = Prog(len(code), ctypes.addressof(memory))
-if libc.prctl(22, 2, ctypes.byref(prog), 0, 0):
-    sys.exit("no seccomp")
-os.execvp(sys.argv[5], sys.argv[5:])
-'''
-
-
-def without(number, argument, mask, error):
-    """Words before a command: in it a system call fails."""
-    if os.uname().machine != "x86_64":
-        tap.skip("written for x86-64")
-    path = work.write(os.path.join(work.folder(), "without.py"), NO_FAMILY)
-    return ["python3", path, str(number), str(argument), str(mask), str(error)]
-
-
 @box.each_user
 def a_host_without_ipv6_is_served(_t, user):
     r = box.python('''
@@ -121,7 +95,7 @@ def a_host_without_ipv6_is_served(_t, user):
         attempt("names", lambda: sorted({a[4][0][:4] for a in socket.getaddrinfo("example.com", 443)}))
         attempt("tcp", lambda: socket.create_connection(("example.com", 443), 3).recv(300))
         attempt("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("1.1.1.1", 443)))
-    ''', user=user, before=without(41, 10, 0xffffffff, 97), env={"SANDBOX_SHOW": "1"})
+    ''', user=user, before=without.ipv6(), env={"SANDBOX_SHOW": "1"})
     got = r.lines()
     tap.contains(r.err, "ipv6 0")
     tap.contains(got["v6"], "failed EAFNOSUPPORT")
@@ -132,7 +106,7 @@ def a_host_without_ipv6_is_served(_t, user):
 
 @tap.test
 def a_host_without_user_namespaces_is_told_so():
-    r = box.run("echo started", before=without(56, 0x10000000, 0x10000000, 1))
+    r = box.run("echo started", before=without.user_namespaces())
     tap.equal((r.code, r.out), (125, ""))
     tap.contains(r.err, "namespaces can't be made")
 
@@ -140,7 +114,7 @@ def a_host_without_user_namespaces_is_told_so():
 @tap.test
 def rules_that_cannot_be_set_end_the_start():
     # no netlink socket of any kind
-    r = box.run("echo started", before=without(41, 16, 0xffffffff, 1))
+    r = box.run("echo started", before=without.netlink())
     tap.equal((r.code, r.out), (125, ""))
     tap.contains(r.err, "net namespace")
 
@@ -161,11 +135,11 @@ def the_doctor_finds_a_good_host_good(_t, user):
 
 @tap.test
 def the_doctor_names_what_is_in_the_way():
-    for before, words in ((without(56, 0x10000000, 0x10000000, 1), ["error: user namespaces", "CLONE_NEWUSER"]),
-                          (without(41, 16, 0xffffffff, 1), ["error: net namespace", "netlink"]),
-                          (without(41, 10, 0xffffffff, 97), ["note: IPv6"]),
-                          (without(165, 0, 0, 1), ["error: mount namespace", "systempaths=unconfined"]),
-                          (without(317, 1, 0xffffffff, 22), ["error: seccomp"]),
+    for before, words in ((without.user_namespaces(), ["error: user namespaces", "CLONE_NEWUSER"]),
+                          (without.netlink(), ["error: net namespace", "netlink"]),
+                          (without.ipv6(), ["note: IPv6"]),
+                          (without.mounts(), ["error: mount namespace", "systempaths=unconfined"]),
+                          (without.seccomp(), ["error: seccomp"]),
                           (["unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"', "sh"],
                            ["error: user namespaces", "sudo sysctl user.max_net_namespaces"])):
         said = doctor(before)

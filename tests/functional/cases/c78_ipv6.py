@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""C78: IPv6 is no way round. Every attempt is met by the exit or refused at once; a listener on the host sees nothing."""
+import socket
+import threading
+
+import exeat
+import netns
+import tap
+import without
+import work
+from pki import Pki
+from servers import RawServer, response
+
+netns.enter(addresses=["fd00:9::1/64", "10.9.0.1/24"])
+
+ATTEMPTS = '''
+import errno, socket, time
+def attempt(label, f):
+    began = time.monotonic()
+    try:
+        what = "did %r" % (f(),)
+    except OSError as e:
+        what = "failed %s" % errno.errorcode.get(e.errno, type(e).__name__)
+    print("%s: %s in %d ms" % (label, what, (time.monotonic() - began) * 1000), flush=True)
+def udp(address, port):
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.settimeout(3)
+    s.connect(socket.getaddrinfo(address, port)[0][4])
+    s.send(b"x")
+    return s.recv(100)
+def tcp(address, port):
+    s = socket.create_connection((address, port), 3)
+    s.settimeout(3)
+    s.send(b"GET / HTTP/1.1\\r\\nHost: [fd00:9::1]:%d\\r\\n\\r\\n" % port)
+    return s.recv(12)
+for address in ("fd00:9::1", "fe80::1%lo", "::ffff:10.9.0.1"):
+    attempt("udp " + address, lambda: udp(address, PORT))
+    attempt("tcp " + address, lambda: tcp(address, PORT))
+def ping():
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_ICMPV6)
+    s.settimeout(3)
+    s.connect(("fd00:9::1", 0))
+    s.send(b"\\x80\\0\\0\\0\\0\\1\\0\\1")
+    return s.recv(100)
+attempt("icmp", ping)
+attempt("multicast", lambda: udp("ff02::1%lo", PORT))
+'''
+
+
+class Watch:
+    """Ports of the host, and what came to them."""
+
+    def __init__(self, t):
+        self.seen = []
+        self.udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        self.udp.bind(("::", 0))
+        self.port = self.udp.getsockname()[1]
+        self.tcp = socket.socket(socket.AF_INET6)
+        self.tcp.bind(("::", self.port))
+        self.tcp.listen()
+        t.after(self.udp.close)
+        t.after(self.tcp.close)
+        for wait in (lambda: self.udp.recvfrom(100), self.tcp.accept):
+            threading.Thread(target=self._wait, args=(wait,), daemon=True).start()
+
+    def _wait(self, wait):
+        try:
+            self.seen.append(wait())
+        except OSError:
+            pass
+
+
+@tap.test
+def nothing_goes_out_by_ipv6(t):
+    watch = Watch(t)
+    r = exeat.run("allow GET http://a.test/**\n", ["python3", "-c", ATTEMPTS.replace("PORT", str(watch.port))])
+    got = dict(line.split(": ", 1) for line in r.out.splitlines())
+    tap.equal(len(got), 8)
+    for label, text in got.items():
+        tap.ok(int(text.split()[-2]) < 1000, label + " " + text)
+        if label.startswith("tcp"):
+            tap.ok("did b'HTTP/1.1 4" in text or "failed " in text, label + " " + text)
+        else:
+            tap.contains(text, "failed ", label)
+    tap.equal(watch.seen, [])
+    # the host reaches itself there: the watch would have seen it
+    socket.create_connection(("fd00:9::1", watch.port), 2).close()
+    tap.eventually(lambda: watch.seen)
+
+
+@tap.test
+def a_name_is_reached_by_either(t):
+    pki = Pki()
+    origin = t.use(RawServer(lambda _c, _r: response(200, "here\n"), tls=pki.leaf("a.test")))
+    for version in ("-4", "-6"):
+        r = exeat.run("allow GET https://a.test/**\n", ["curl", "-sS", version, "https://a.test/x"],
+                      resolve=origin.resolve("a.test"), upstream_ca=pki.ca)
+        tap.equal((r.code, r.out), (0, "here\n"), version)
+
+
+@tap.test
+def a_host_without_ipv6_is_served_by_ipv4(t):
+    pki = Pki()
+    origin = t.use(RawServer(lambda _c, _r: response(200, "here\n"), tls=pki.leaf("a.test")))
+    policy = work.write(work.folder("p.") + "/p", "allow GET https://a.test/**\n")
+    home = work.folder("home.", user=exeat.as_user(), mode=0o700)
+    args = [exeat.program(), "run", "--policy", policy, "--state", home + "/state", "--log", home + "/decisions.jsonl",
+            "--upstream-ca", pki.ca, "--resolve", origin.resolve("a.test"), "--", "sh", "-c",
+            "curl -sS https://a.test/x; getent ahosts a.test; curl -6 -sS https://a.test/x"]
+    r = exeat.run(None, [], home=home, program_args=without.ipv6() + args)
+    tap.contains(r.out, "here\n")
+    tap.contains(r.out, "198.19.")
+    tap.lacks(r.out, "::")
+    tap.ok(r.code != 0, "curl -6 found something")
+
+
+tap.main()

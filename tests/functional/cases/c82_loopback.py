@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""C82: loopback inside is the sandbox's own: its servers work, the host's are not there, the exit is no loop."""
+import socket
+
+import exeat
+import tap
+from servers import RawServer, response
+
+OWN = r'''
+import http.server, threading, subprocess, sys
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.send_header("Content-Length", "4"); self.end_headers(); self.wfile.write(b"own\n")
+    def log_message(self, *a): pass
+class S6(http.server.ThreadingHTTPServer):
+    address_family = 10
+for server in (http.server.ThreadingHTTPServer(("0.0.0.0", 8000), H), S6(("::1", 8000), H)):
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+for host in ("127.0.0.1", "[::1]", "localhost", "127.0.0.2", "198.18.0.1", "app.localhost"):
+    r = subprocess.run(["curl", "-sS", "-m", "5", "http://%s:8000/" % host], capture_output=True, text=True)
+    print(host, r.stdout.strip(), r.stderr.strip(), flush=True)
+'''
+
+
+@tap.test
+def servers_of_the_sandbox_are_reached_without_a_word(_t):
+    r = exeat.run(None, ["python3", "-c", OWN])
+    tap.equal([line.split()[1:] for line in r.out.splitlines()], [["own"]] * 6)
+    tap.equal(r.decisions, [])
+    tap.equal(r.err, "")
+
+
+@tap.test
+def servers_of_the_host_are_not_there(t):
+    host = t.use(RawServer(lambda _c, _r: response(200, "the host's\n")))
+    r = exeat.run("allow * http://127.0.0.1:%d/**\nallow * http://198.18.0.1:%d/**\n" % (host.port, host.port),
+                  "for h in 127.0.0.1 '[::1]' 127.0.0.2 198.18.0.1 localhost; do curl -sS -m 5 http://$h:%d/; echo $h $?; done" % host.port)
+    for line in r.out.splitlines():
+        tap.ok(line.endswith(" 7"), line)
+    tap.equal(len(r.out.splitlines()), 5)
+    tap.equal(host.requests, [])
+
+
+LOOP = r'''
+import socket, sys
+ports = [int(l.split()[1].split(":")[1], 16) for l in open("/proc/net/tcp").read().splitlines()[1:] if l.split()[3] == "0A"]
+print("listening", len(ports))
+for port in ports:
+    for request in (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", b"GET http://127.0.0.1:%d/ HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n",
+                    b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"):
+        s = socket.create_connection(("127.0.0.1", port), 3)
+        s.settimeout(3)
+        try:
+            s.send(request % ((port,) * request.count(b"%d")))
+            a = s.recv(60)
+        except (TimeoutError, ConnectionError) as e:
+            a = type(e).__name__.encode()
+        print(port, a.split(b"\r\n")[0])
+'''
+
+
+@tap.test
+def a_request_to_the_exit_itself_does_not_go_in_circles(_t):
+    r = exeat.run(None, ["python3", "-c", LOOP])
+    lines = r.out.splitlines()
+    tap.equal(lines[0], "listening 2")
+    answers = [line for line in lines[1:] if "HTTP/1.1" in line]
+    tap.ok(len(answers) >= 3, lines)
+    for line in answers:
+        tap.ok("HTTP/1.1 4" in line, line)
+    # each is denied once: nothing came round again
+    tap.ok(len(r.verdicts()) <= 6, r.decisions)
+    for v in r.verdicts():
+        tap.equal(v["verdict"], "deny")
+
+
+@tap.test
+def a_port_below_1024_is_the_sandboxs_to_use():
+    r = exeat.run(None, ["python3", "-c", "import socket; print(socket.create_server(('127.0.0.1', 80)).getsockname()[1])"])
+    tap.equal(r.out, "80\n")
+
+
+socket.setdefaulttimeout(10)
+tap.main()
