@@ -79,7 +79,6 @@ struct conn {
     bool chunked_out; /* of the answer under way */
     bool first_done;  /* a request has been served: what is idle now is a kept connection */
     uint64_t drain_left;
-    unsigned linger_drain; /* bytes that may come while the last answer is read; 0: the usual */
 };
 
 /* Takes an accepted descriptor. NULL: out of memory; the descriptor is closed. */

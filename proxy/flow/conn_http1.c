@@ -122,10 +122,15 @@ static void h1_body_done(struct conn *conn) {
     }
 }
 
+/* Has all of the body's content come, and only its end was not noticed yet? */
+static bool h1_at_end(const struct conn *conn) {
+    return conn->body.framing == HTTP_BODY_LENGTH && conn->body.left == 0;
+}
+
 /* Spends bytes of the body; returns how many. Stops where nobody wants more. */
 static size_t h1_feed(struct conn *conn, struct slice in) {
     size_t spent = 0;
-    while (conn->state == CONN_HTTP && spent < in.n) {
+    while (conn->state == CONN_HTTP) {
         bool draining = conn->phase == H1_DRAIN;
         if (!draining && !(conn->phase == H1_BODY && conn->body_wanted))
             break;
@@ -175,8 +180,7 @@ static void h1_run(struct conn *conn) {
             if (!h1_look(conn))
                 break;
         } else if ((conn->phase == H1_BODY && conn->body_wanted) || conn->phase == H1_DRAIN) {
-            size_t have = buf_len(&conn->in);
-            if (have == 0)
+            if (buf_len(&conn->in) == 0 && !h1_at_end(conn))
                 break;
             size_t spent = h1_feed(conn, buf_slice(&conn->in));
             if (conn->state != CONN_HTTP)
@@ -425,7 +429,7 @@ static void h1_whole(struct conn *conn, bool settles) {
         conn->drain_left = H1_SETTLE;
         io_deadline(conn->io, h1_limits(conn)->linger_ms);
     } else if (conn->phase == H1_BODY || closes) {
-        conn_linger(conn, conn->linger_drain ? conn->linger_drain : H1_DRAIN_BODY);
+        conn_linger(conn, H1_DRAIN_BODY);
     } else {
         h1_next(conn);
     }

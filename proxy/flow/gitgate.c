@@ -10,7 +10,7 @@
 #define GATE_HELD_MAX   (GIT_SECTION_MAX + IO_SCRATCH)
 #define GATE_INFLATE    16384        /* bytes inflated in one step */
 #define GATE_REPORT_MAX (12u << 20)  /* bytes of a refusal: a line for each of GIT_COMMANDS_MAX refs */
-#define GATE_DRAIN      (512u << 20) /* of a refused push, so that git comes to read the answer */
+#define GATE_DRAIN      (8ull << 30) /* bytes of a refused push that are read and thrown away */
 
 struct gitgate {
     struct git_push push;
@@ -22,7 +22,10 @@ struct gitgate {
     struct facts_ref *refs;
     struct record_ref *record_refs;
     size_t nrefs;
-    bool bad; /* the push could not be read */
+    bool bad;     /* the push could not be read */
+    bool refused; /* `report` is the answer, as soon as the rest of the body has come */
+    struct buf report;
+    uint64_t thrown; /* bytes that came after the refusal */
 };
 
 void gitgate_free(struct gitgate *gate) {
@@ -34,6 +37,7 @@ void gitgate_free(struct gitgate *gate) {
     buf_release(&gate->held);
     buf_release(&gate->plain);
     buf_release(&gate->text);
+    buf_release(&gate->report);
     free(gate->refs);
     free(gate->record_refs);
     free(gate);
@@ -92,26 +96,36 @@ static void gate_message(struct xchg *x, struct slice reason, struct buf *out) {
     buf_printf(out, "exeat: sandbox %s, decision %s\n", x->box->name, x->decision.id.text);
 }
 
-/* Status 200 and git's own report: git then prints which ref was refused, and why. */
+static void gate_answer(struct xchg *x) {
+    struct http_field field = {.name = SLICE("Cache-Control"), .value = SLICE("no-cache")};
+    x->status = 200;
+    int r = x->client->own(x, 200, SLICE(GIT_PUSH_RESULT), buf_slice(&x->gate->report), &field, 1);
+    xchg_end(x, r == 0);
+}
+
+/*
+ * Status 200 and git's own report: git then prints which ref was refused, and why. It comes to read the answer only when
+ * it has sent the whole pack; an answer before that makes it send the rest as if it were another push. So the rest is
+ * read and thrown away, on this host, and nothing of it goes upstream.
+ */
 static void gate_refuse(struct xchg *x, const char *code, struct slice reason) {
     struct gitgate *gate = x->gate;
-    struct buf body, message;
-    struct http_field field = {.name = SLICE("Cache-Control"), .value = SLICE("no-cache")};
-    buf_init(&body, GATE_REPORT_MAX);
+    struct buf message;
+    buf_init(&gate->report, GATE_REPORT_MAX);
     buf_init(&message, 65536);
-    x->client->want_body(x, false);
     xchg_record(x, true, code, reason);
     gate_message(x, reason, &message);
-    int r = git_report_refusal(&body, &gate->push, gate->bad ? gate_reason_bad : gate_reason, x,
+    int r = git_report_refusal(&gate->report, &gate->push, gate->bad ? gate_reason_bad : gate_reason, x,
                                buf_slice(&message));
-    if (r == 0) {
-        x->status = 200;
-        x->conn->linger_drain = GATE_DRAIN;
-        r = x->client->own(x, 200, SLICE(GIT_PUSH_RESULT), buf_slice(&body), &field, 1);
-    }
-    buf_release(&body);
     buf_release(&message);
-    xchg_end(x, r == 0);
+    buf_release(&gate->held);
+    gate->refused = true;
+    if (r)
+        xchg_end(x, false);
+    else if (x->body_done)
+        gate_answer(x);
+    else
+        x->client->want_body(x, true);
 }
 
 static void gate_unreadable(struct xchg *x, const char *code, const char *why) {
@@ -218,6 +232,12 @@ static int gate_inflate(struct xchg *x, struct slice bytes) {
 void gitgate_feed(struct xchg *x, struct slice bytes) {
     struct gitgate *gate = x->gate;
     size_t used;
+    if (gate->refused) {
+        gate->thrown += bytes.n;
+        if (gate->thrown > GATE_DRAIN)
+            gate_answer(x);
+        return;
+    }
     int r = buf_put(&gate->held, bytes);
     if (r) {
         gate_unreadable(x, "push-too-long", "the command list is too long");
@@ -233,7 +253,10 @@ void gitgate_feed(struct xchg *x, struct slice bytes) {
 }
 
 void gitgate_body_end(struct xchg *x) {
-    gate_unreadable(x, "push-malformed", "the body ended before the command list did");
+    if (x->gate->refused)
+        gate_answer(x);
+    else
+        gate_unreadable(x, "push-malformed", "the body ended before the command list did");
 }
 
 void gitgate_begin(struct xchg *x) {

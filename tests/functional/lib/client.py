@@ -158,11 +158,12 @@ def spin(seconds):
 
 
 def program(code):
-    return PRELUDE + "\n" + textwrap.dedent(code)
+    parts = [code] if isinstance(code, str) else code
+    return "\n".join([PRELUDE] + [textwrap.dedent(part) for part in parts])
 
 
 def run(policy, code, **options):
-    """exeat.run() of that code; the result has `reports`. A program that fails is a failure."""
+    """exeat.run() of that code (a text, or several); the result has `reports`. A program that fails is a failure."""
     path = work.write(os.path.join(work.folder("client."), "client.py"), program(code))
     r = exeat.run(policy, ["python3", path], **options)
     r.reports = [json.loads(line[7:]) for line in r.out.split("\n") if line.startswith("REPORT ")]
