@@ -1,0 +1,91 @@
+"""C10: what is looked up, checked and connected to is one and the same address, at every attempt."""
+import netns
+
+GOOD = "203.0.113.1"
+netns.enter(addresses=[GOOD + "/24", "203.0.113.53/24", "169.254.169.254/16", "10.9.0.1/8"],
+            resolv="nameserver 203.0.113.53\n")
+
+# pylint: disable=wrong-import-position
+import exeat
+import tap
+import work
+from pki import Pki
+from servers import DnsServer, RawServer, SinkServer, response
+
+pki = Pki()
+POLICY = "allow GET https://*.test/**\nallow GET http://*.test/**\n"
+INNER = ["127.0.0.1", "169.254.169.254", "10.9.0.1"]
+
+
+def world(t, records, good=True):
+    """Listeners on addresses that nobody may get to, a good site, and the name server."""
+    inner = [t.use(SinkServer(address=a, port=p)) for a in INNER + ["::1"] for p in (80, 443)]
+    site = None
+    if good:
+        site = t.use(RawServer(response(200, "ok", headers=[("Connection", "close")]), address=GOOD, port=443,
+                               tls=pki.leaf("flip.test", "both.test", "late.test")))
+    t.use(DnsServer(records, address="203.0.113.53", port=53, ttl=0))
+    return inner, site
+
+
+def untouched(inner):
+    for server in inner:
+        tap.equal(len(server.connections), 0, "connections to %s:%d" % (server.address, server.port))
+
+
+@tap.test(timeout=90)
+def a_name_that_flips_with_every_question(t):
+    work.need("curl")
+    asked = {}
+
+    def flip(_name, qtype):
+        asked[qtype] = asked.get(qtype, -1) + 1
+        return [[GOOD], ["127.0.0.1", "::1"], ["169.254.169.254"], ["10.9.0.1", "::ffff:127.0.0.1"]][asked[qtype] % 4]
+    inner, site = world(t, {"flip.test": flip})
+    r = exeat.run(POLICY, "for i in $(seq 12); do curl -sS -o /dev/null -w '%{http_code}\\n' https://flip.test/; sleep 2; done",
+                  upstream_ca=pki.ca, timeout=60)
+    codes = r.out.split()
+    tap.equal(len(codes), 12)
+    tap.ok(set(codes) <= {"200", "403", "502"}, codes)
+    tap.ok("200" in codes and len(set(codes)) > 1, "both the good answer and a refusal were seen: %s" % codes)
+    tap.equal(codes.count("200"), len(site.requests))
+    tap.ok(r.outcomes(code="upstream-address"), "the refusal is recorded")
+    untouched(inner)
+
+
+@tap.test
+def good_and_inner_addresses_in_one_answer(t):
+    work.need("curl")
+    inner, site = world(t, {"both.test": ["127.0.0.1", "169.254.169.254", GOOD, "10.9.0.1", "::1"]})
+    r = exeat.run(POLICY, "for i in 1 2 3 4; do curl -sS https://both.test/; done", upstream_ca=pki.ca)
+    tap.equal(r.out, "okokokok")
+    tap.equal(len(site.requests), 4)
+    untouched(inner)
+
+
+@tap.test
+def not_even_when_the_good_one_is_down(t):
+    work.need("curl")
+    inner, _ = world(t, {"both.test": ["127.0.0.1", GOOD, "::1"]}, good=False)
+    r = exeat.run(POLICY, "curl -sS -o /dev/null -w '%{http_code}' https://both.test/", upstream_ca=pki.ca)
+    tap.equal(r.out, "502")
+    untouched(inner)
+
+
+@tap.test
+def names_that_lead_inside_and_nowhere_else(t):
+    work.need("curl")
+    names = {"a.test": ["127.0.0.1"], "b.test": ["169.254.169.254"], "c.test": ["::1"], "d.test": ["::ffff:127.0.0.1"],
+             "e.test": ["64:ff9b::7f00:1"], "f.test": ["0.0.0.0"], "g.test": ["10.9.0.1"], "h.test": ["::"],
+             "i.test": "cname:localhost"}
+    inner, _ = world(t, names)
+    r = exeat.run(POLICY, "for n in a b c d e f g h i; do for s in http https; do "
+                          "curl -sS -o /dev/null -w '%{http_code}\\n' $s://$n.test/; done; done", upstream_ca=pki.ca)
+    codes = r.out.split()
+    tap.equal(len(codes), 18)
+    tap.ok(set(codes) <= {"403", "502"}, codes)
+    tap.equal(codes[:16], ["403"] * 16)
+    untouched(inner)
+
+
+tap.main()
