@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""C69: certificates that strict clients take: extensions of the root and of the leaf; an operator's root is held to the same."""
+import os
+import subprocess
+
+import exeat
+import tap
+import work
+from authority import GOOD, POLICY, certificates, openssl, operators_root
+
+@tap.test
+def root_and_leaf(t):
+    root, leaf = certificates(t)
+    tap.contains(openssl("verify", "-x509_strict", "-purpose", "sslserver", "-verify_hostname", "a.test", "-CAfile", root, leaf), ": OK")
+    text = openssl("x509", "-in", root, "-noout", "-text")
+    tap.contains(text, "X509v3 Basic Constraints: critical\n                CA:TRUE, pathlen:0")
+    tap.contains(text, "X509v3 Key Usage: critical\n                Certificate Sign, CRL Sign")
+    tap.contains(text, "X509v3 Subject Key Identifier:")
+    key_id = text.split("X509v3 Subject Key Identifier: \n")[1].split("\n")[0].strip()
+    text = openssl("x509", "-in", leaf, "-noout", "-text")
+    tap.contains(text, "X509v3 Authority Key Identifier: \n                %s" % key_id)
+    tap.contains(text, "X509v3 Subject Key Identifier:")
+    tap.contains(text, "X509v3 Extended Key Usage: \n                TLS Web Server Authentication\n")
+    tap.contains(text, "X509v3 Key Usage: critical\n                Digital Signature\n")
+    tap.contains(text, "X509v3 Subject Alternative Name: \n                DNS:a.test\n")
+    for path in (root, leaf):
+        serial = openssl("x509", "-in", path, "-noout", "-serial").strip().partition("=")[2]
+        tap.ok(16 <= len(serial) <= 40 and not serial.startswith("-"), serial)
+
+
+@tap.test
+def an_operators_root_is_used(t):
+    state = operators_root(work.folder("state.", user=exeat.as_user(), mode=0o700), *GOOD)
+    root, leaf = certificates(t, state)
+    with open(os.path.join(state, "ca.pem"), encoding="ascii") as f:
+        tap.equal(subprocess.run(["openssl", "x509"], input=f.read(), capture_output=True, text=True, check=True).stdout,
+                  openssl("x509", "-in", root))
+    tap.contains(openssl("verify", "-x509_strict", "-CAfile", root, leaf), ": OK")
+
+
+@tap.test
+def one_that_strict_clients_refuse_is_an_error(t):
+    del t
+    for extensions, says in (((GOOD[0], GOOD[1], "subjectKeyIdentifier = none"), "no subject key identifier"),
+                             (("basicConstraints = CA:TRUE", GOOD[1], GOOD[2]), "basicConstraints is not critical"),
+                             ((GOOD[0], GOOD[2]), "no keyUsage with keyCertSign")):
+        state = operators_root(work.folder("state.", user=exeat.as_user(), mode=0o700), *extensions)
+        r = exeat.run(POLICY, ["echo", "began"], state=state)
+        tap.equal(r.code, 125)
+        tap.contains(r.err, says)
+        tap.contains(r.err, "ca.pem")
+        tap.lacks(r.out, "began")
+
+
+@tap.test
+def a_key_that_others_can_read_is_an_error(t):
+    del t
+    state = operators_root(work.folder("state.", user=exeat.as_user(), mode=0o700), *GOOD)
+    os.chmod(os.path.join(state, "ca-key.pem"), 0o644)
+    r = exeat.run(POLICY, ["echo", "began"], state=state)
+    tap.equal(r.code, 125)
+    tap.contains(r.err, "ca-key.pem is open to others")
+    tap.lacks(r.out, "began")
+
+
+tap.main()
