@@ -1,9 +1,10 @@
 /*
- * The keeper against a worker that was taken over: any messages, in any order. Then the worker's side against the same bytes, as if the
- * keeper had sent them.
+ * The keeper against a worker that was taken over: any messages, in any order. Then the worker's side against
+ * the same bytes, as if the keeper had sent them.
  *
- * The input is a row of messages, each behind two bytes of length (little-endian). What is held to here beside "no crash": nothing but a
- * rendered credential carries the secret, and that one only what sandbox 1 was granted, to where it is bound.
+ * The input is a row of messages, each behind two bytes of length (little-endian). What is held to here
+ * beside "no crash": nothing but a rendered credential carries the secret, and that one only what sandbox 1
+ * was granted, to where it is bound.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,8 @@ static bool holds(const void *bytes, size_t n, const char *word) {
     return n && memmem(bytes, n, word, strlen(word)) != NULL;
 }
 
-/* Of a question that was answered with a secret: it was for credential a, from sandbox 1, to a place it is bound to. */
+/* Of a question that was answered with a secret: it was for credential a, from sandbox 1, to a place it is
+ * bound to. */
 static void check_question(const uint8_t *bytes, size_t n) {
     struct msg_in in;
     check(msg_parse(&in, bytes, n) == 0 && in.type == VAULT_RENDER);

@@ -278,7 +278,8 @@ static int keep_session(SSL *ssl, SSL_SESSION *session) {
     return 1;
 }
 
-/* Client and server talk until both are done. 1 when the handshake succeeds; *reason is why the client refused. */
+/* Client and server talk until both are done. 1 when the handshake succeeds; *reason is why the client
+ * refused. */
 static int shake(SSL_CTX *server_ctx, SSL_CTX *client_ctx, const char *host, SSL_SESSION *session,
                  int version, bool *resumed, const char **reason) {
     SSL *server = SSL_new(server_ctx), *client = SSL_new(client_ctx);

@@ -1,4 +1,5 @@
-/* vault: the grammar, by the files of tests/data/vault: those in good/ parse, those in bad/ say exactly what stands in FILE.expected. */
+/* vault: the grammar, by the files of tests/data/vault: those in good/ parse, those in bad/ say exactly what
+ * stands in FILE.expected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
