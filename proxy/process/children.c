@@ -142,6 +142,66 @@ static int start_scribe(struct children *c, struct child *scribe) {
     return r;
 }
 
+static int tell_variables(struct child *worker) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < COUNT(worker_variables); i++) {
+        const char *value = getenv(worker_variables[i]);
+        if (!value)
+            continue;
+        struct msg_out m;
+        msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_VARIABLE);
+        msg_put_str(&m, worker_variables[i]);
+        msg_put_str(&m, value);
+        r = channel_send(&worker->ctl, &m);
+        secret_wipe(out_memory, m.n);
+    }
+    return r;
+}
+
+/* All that a worker can begin with before there is a CA. */
+static int tell_worker(struct child *worker, int roots_fd, int extra_fd) {
+    struct children *c = worker->all;
+    const struct config *config = c->prepared->config;
+    struct msg_out m;
+    int r = 0;
+    for (int which = 0; r == 0 && which < 2; which++) {
+        int *fd = &c->peers[worker->number][which];
+        r = send_peer(worker, (uint32_t)which, *fd);
+        close(*fd); /* from now on only the two ends hold it: its end shows when one of them dies */
+        *fd = -1;
+    }
+    for (size_t i = 0; r == 0 && i < config->resolves.n; i++) {
+        msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_RESOLVE);
+        msg_put_str(&m, config->resolves.list[i]);
+        r = channel_send(&worker->ctl, &m);
+    }
+    if (r == 0)
+        r = tell_variables(worker);
+    if (r < 0)
+        return r;
+    msg_begin(&m, out_memory, sizeof out_memory, IPC_ROOTS);
+    msg_put_fd(&m, roots_fd);
+    msg_put_fd(&m, extra_fd);
+    return channel_send(&worker->ctl, &m);
+}
+
+static int start_workers(struct children *c, struct errmsg *msg) {
+    int roots_fd = memory_file("roots", buf_slice(&c->prepared->roots), msg);
+    int extra_fd = memory_file("roots", buf_slice(&c->prepared->extra), msg);
+    int r = roots_fd < 0 || extra_fd < 0 ? ERR_IO : 0;
+    for (uint32_t i = 0; r == 0 && i < c->prepared->config->workers; i++) {
+        struct child *worker;
+        r = start_child(c, ROLE_WORKER, i, &worker, msg);
+        if (r == 0 && (r = tell_worker(worker, roots_fd, extra_fd)) < 0)
+            errmsg_set(msg, r, "worker: %s", err_text(r));
+    }
+    if (roots_fd >= 0)
+        close(roots_fd);
+    if (extra_fd >= 0)
+        close(extra_fd);
+    return r;
+}
+
 int children_start(struct children *c, struct event_base *base, const struct prepared *p,
                    const struct children_ops *ops, void *arg, struct errmsg *msg) {
     *c = (struct children){.base = base, .prepared = p, .ops = ops, .arg = arg, .self = -1};
@@ -165,67 +225,7 @@ int children_start(struct children *c, struct event_base *base, const struct pre
         r = start_keeper(c, keeper);
     if (r == 0)
         r = start_scribe(c, scribe);
-    return r < 0 ? errmsg_set(msg, r, "keeper and scribe: %s", err_text(r)) : 0;
-}
-
-static int tell_variables(struct child *worker) {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < COUNT(worker_variables); i++) {
-        const char *value = getenv(worker_variables[i]);
-        if (!value)
-            continue;
-        struct msg_out m;
-        msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_VARIABLE);
-        msg_put_str(&m, worker_variables[i]);
-        msg_put_str(&m, value);
-        r = channel_send(&worker->ctl, &m);
-        secret_wipe(out_memory, m.n);
-    }
-    return r;
-}
-
-static int tell_worker(struct child *worker, struct slice ca_pem, int roots_fd, int extra_fd) {
-    struct children *c = worker->all;
-    const struct config *config = c->prepared->config;
-    struct msg_out m;
-    int r = 0;
-    for (int which = 0; r == 0 && which < 2; which++) {
-        int *fd = &c->peers[worker->number][which];
-        r = send_peer(worker, (uint32_t)which, *fd);
-        close(*fd); /* from now on only the two ends hold it: its end shows when one of them dies */
-        *fd = -1;
-    }
-    for (size_t i = 0; r == 0 && i < config->resolves.n; i++) {
-        msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_RESOLVE);
-        msg_put_str(&m, config->resolves.list[i]);
-        r = channel_send(&worker->ctl, &m);
-    }
-    if (r == 0)
-        r = tell_variables(worker);
-    if (r < 0)
-        return r;
-    msg_begin(&m, out_memory, sizeof out_memory, IPC_START);
-    msg_put_slice(&m, ca_pem);
-    msg_put_fd(&m, roots_fd);
-    msg_put_fd(&m, extra_fd);
-    return channel_send(&worker->ctl, &m);
-}
-
-static int start_workers(struct children *c, struct slice ca_pem, struct errmsg *msg) {
-    int roots_fd = memory_file("roots", buf_slice(&c->prepared->roots), msg);
-    int extra_fd = memory_file("roots", buf_slice(&c->prepared->extra), msg);
-    int r = roots_fd < 0 || extra_fd < 0 ? ERR_IO : 0;
-    for (uint32_t i = 0; r == 0 && i < c->prepared->config->workers; i++) {
-        struct child *worker;
-        r = start_child(c, ROLE_WORKER, i, &worker, msg);
-        if (r == 0 && (r = tell_worker(worker, ca_pem, roots_fd, extra_fd)) < 0)
-            errmsg_set(msg, r, "worker: %s", err_text(r));
-    }
-    if (roots_fd >= 0)
-        close(roots_fd);
-    if (extra_fd >= 0)
-        close(extra_fd);
-    return r;
+    return r < 0 ? errmsg_set(msg, r, "keeper and scribe: %s", err_text(r)) : start_workers(c, msg);
 }
 
 /* --- messages --------------------------------------------------------------------------------------------------------- */
@@ -239,10 +239,14 @@ static int on_ready(struct child *child, struct msg_in *m) {
         return ERR_PEER;
     child->ready = true;
     if (child->role == ROLE_KEEPER) {
-        struct errmsg msg;
-        c->ops->keeper_ready(c->arg, pem);
-        if (start_workers(c, pem, &msg) < 0)
-            fail(c, "exeat: %s", msg.text);
+        struct msg_out begin;
+        msg_begin(&begin, out_memory, sizeof out_memory, IPC_START);
+        msg_put_slice(&begin, pem);
+        int r = children_send_workers(c, &begin);
+        if (r < 0)
+            fail(c, "exeat: the workers can't be started: %s", err_text(r));
+        else
+            c->ops->keeper_ready(c->arg, pem);
     }
     size_t ready = 0;
     for (size_t i = 0; i < c->n; i++)

@@ -31,7 +31,7 @@ struct child {
 #define CHILDREN_MAX (CONFIG_WORKERS_MAX + 2)
 
 struct children_ops {
-    void (*keeper_ready)(void *arg, struct slice ca_pem); /* before the others' `ready` */
+    void (*keeper_ready)(void *arg, struct slice ca_pem); /* before `ready` */
     void (*ready)(void *arg);                             /* all are confined */
     void (*failed)(void *arg, const char *text);          /* lines for the user. May come more than once */
     void (*ended)(void *arg);                             /* after children_drain: none is left */
@@ -49,7 +49,7 @@ struct children {
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
 };
 
-/* Starts the keeper and the scribe; workers follow once the keeper has answered. 0, or an error with a message; then children_kill is due. */
+/* Starts all. 0, or an error with a message; then children_kill is due. */
 int children_start(struct children *c, struct event_base *base, const struct prepared *p,
                    const struct children_ops *ops, void *arg, struct errmsg *msg);
 

@@ -2,7 +2,7 @@
  * What supervisor and roles say to each other, on the socket at descriptor IPC_FD of a role. Everything is a message of
  * base/msg.h; the fields stand here, in order. `str` is a length and bytes, `fd` a descriptor that travels along.
  *
- * Start-up of a role: the supervisor sends any number of the *_ADD messages, then IPC_START; the role reads what it needs,
+ * Start-up of a role: the supervisor sends any number of the IPC_ADD_… messages, then IPC_START; the role reads what it needs,
  * confines itself and answers IPC_READY, or IPC_FAILED with the reason. There is no time at which a role that is not confined has
  * met a byte of a sandbox's: listeners are sent to workers after all roles are ready.
  *
@@ -17,7 +17,9 @@
  *     IPC_ADD_PEER        u32 IPC_PEER_KEEPER or IPC_PEER_SCRIBE, fd socket
  *     IPC_ADD_RESOLVE     str as given on the command line
  *     IPC_ADD_VARIABLE    str name, str value: of the few variables that a worker reads (HTTPS_PROXY …)
- *     IPC_START           str ca.pem, fd the host's roots, fd further roots (PEM, sealed)
+ *     IPC_ROOTS           fd the host's roots, fd further roots (PEM, sealed). It takes a while to read them: this comes before the
+ *                         keeper is ready, after the two above
+ *     IPC_START           str ca.pem
  *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), u32 n,
  *                         n × (u8 enum ipc_listener, fd socket)
  *     IPC_SANDBOX_END     u64 sandbox
@@ -44,6 +46,7 @@ enum ipc_message {
     IPC_ADD_VARIABLE = 0x0105,
     IPC_SANDBOX = 0x0106,
     IPC_SANDBOX_END = 0x0107,
+    IPC_ROOTS = 0x0108,
     IPC_READY = 0x0110,
     IPC_FAILED = 0x0111,
     IPC_DRAINED = 0x0112,

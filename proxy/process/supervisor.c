@@ -34,7 +34,6 @@ struct supervisor {
     const struct sandbox_inherit *inherit;
     struct prepared prepared;
     struct children children;
-    struct buf ca_pem;
     struct sandbox sandbox;
     bool sandboxed; /* `sandbox` has to be released */
     struct event *sandbox_event, *deadline;
@@ -203,47 +202,48 @@ static void say_why(int err, const struct errmsg *msg) {
     free(report);
 }
 
-static int start_sandbox(struct supervisor *s, struct errmsg *msg) {
+/* Everything up to the command. The workers begin meanwhile; no listener leaves this process before they are confined. */
+static void on_keeper_ready(void *arg, struct slice ca_pem) {
+    struct supervisor *s = arg;
+    struct errmsg msg = {""};
+    if (s->phase != PHASE_STARTING)
+        return;
+    /* the keeper has its copy: nothing of it stays in this process */
+    if (s->prepared.vault)
+        vault_wipe_env(s->prepared.vault);
     int r = grant(s);
-    if (r < 0)
-        return errmsg_set(msg, r, "credentials can't be granted: %s", err_text(r));
-    r = cage_start(&s->prepared, buf_slice(&s->ca_pem), environ, s->inherit, &s->sandbox, msg);
+    if (r == 0)
+        r = cage_start(&s->prepared, ca_pem, environ, s->inherit, &s->sandbox, &msg);
+    else
+        errmsg_set(&msg, r, "credentials can't be granted: %s", err_text(r));
+    s->sandboxed = r == 0;
     if (r < 0) {
-        say_why(r, msg);
-        msg->text[0] = 0;
-        return r;
+        finish(s, SUPERVISOR_FAILED);
+        say_why(r, &msg);
     }
-    s->sandboxed = true;
+}
+
+static int run_command(struct supervisor *s, struct errmsg *msg) {
     s->sandbox_event = event_new(s->base, s->sandbox.fd, EV_READ | EV_PERSIST, on_sandbox, s);
     if (!s->sandbox_event || event_add(s->sandbox_event, NULL) < 0)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
-    r = hand_over(s);
+    int r = hand_over(s);
     if (r < 0)
         return errmsg_set(msg, r, "listeners can't be handed over: %s", err_text(r));
     return sandbox_exec(&s->sandbox, msg);
 }
 
-static void on_keeper_ready(void *arg, struct slice ca_pem) {
-    struct supervisor *s = arg;
-    (void)buf_put(&s->ca_pem, ca_pem);
-    /* the keeper has its copy: nothing of it stays in this process */
-    if (s->prepared.vault)
-        vault_wipe_env(s->prepared.vault);
-}
-
 static void on_ready(void *arg) {
     struct supervisor *s = arg;
     struct errmsg msg = {""};
-    if (s->phase != PHASE_STARTING)
+    if (s->phase != PHASE_STARTING || !s->sandboxed)
         return;
-    int r = start_sandbox(s, &msg);
-    if (r == 0) {
+    if (run_command(s, &msg) == 0) {
         s->phase = PHASE_RUNNING;
         return;
     }
     finish(s, SUPERVISOR_FAILED);
-    if (msg.text[0])
-        log_error("%s", msg.text);
+    log_error("%s", msg.text);
 }
 
 static const struct children_ops children_ops = {on_keeper_ready, on_ready, on_failed, on_ended};
@@ -312,7 +312,6 @@ static void supervisor_release(struct supervisor *s) {
     signals_stop();
     if (s->base)
         event_base_free(s->base);
-    buf_release(&s->ca_pem);
     prepare_release(&s->prepared);
 }
 
@@ -322,7 +321,6 @@ int supervisor_run(struct config *config, const struct sandbox_inherit *inherit)
     /* not to be read by others of the same user: environment, descriptors, memory */
     prctl(PR_SET_DUMPABLE, 0);
     umask(077);
-    buf_init(&s.ca_pem, MSG_MAX);
     struct buf text;
     buf_init(&text, PREPARE_TEXT_MAX);
     int status = SUPERVISOR_FAILED;

@@ -1,8 +1,9 @@
 /*
  * The process that the user started: it starts the rest, runs the sandbox, and ends all of it.
  *
- *     prepare -> keeper, scribe -> workers -> sandbox -> command runs -> it ends -> workers, scribe, keeper end
- *                      any error or death on the way: the sandbox is killed first, then the same end, status 125
+ *     prepare -> keeper, scribe, workers begin -> the keeper is ready: the sandbox is made -> all are ready: listeners are handed over,
+ *     the command runs -> it ends -> workers, scribe, keeper end
+ *         any error or death on the way: the sandbox is killed first, then the same end, status 125
  *
  * It parses nothing that a sandbox sent and holds no secret. Its own death, however sudden, is the death of all (PDEATHSIG, and the end
  * of every socket).

@@ -204,31 +204,38 @@ static int make_engine(struct worker_process *w, struct slice ca_pem, struct err
     return engine_new(&config, &w->engine, msg);
 }
 
-static int start(struct worker_process *w, struct msg_in *m) {
-    struct slice ca_pem = msg_get_slice(m);
+static int failed(struct worker_process *w, struct errmsg *msg) {
+    errmsg_prefix(msg, "exeat");
+    return role_failed(&w->role, 0, slice_str(msg->text)); /* told; no protocol was broken */
+}
+
+static int load_roots(struct worker_process *w, struct msg_in *m) {
     int roots_fd = msg_get_fd(m), extra_fd = msg_get_fd(m);
     struct errmsg msg = {""};
     int r = msg_end(m);
-    if (r == 0 && w->keeper.ops && w->scribe_fd >= 0) {
+    if (r == 0) {
         r = make_tls(w, roots_fd, extra_fd, &msg);
         if (r == 0)
             r = make_upstream(w, &msg);
-        if (r == 0)
-            r = make_engine(w, ca_pem, &msg);
-        if (r < 0) {
-            errmsg_prefix(&msg, "exeat");
-            r = role_failed(&w->role, 0, slice_str(msg.text));
-        } else {
-            r = role_ready(&w->role, CONFINE_WORKER, NULL);
-            if (r == 0)
-                r = vault_ask_bindings(w->vault);
-        }
+        if (r < 0)
+            r = failed(w, &msg);
     }
     if (roots_fd >= 0)
         close(roots_fd);
     if (extra_fd >= 0)
         close(extra_fd);
     return r;
+}
+
+static int start(struct worker_process *w, struct msg_in *m) {
+    struct slice ca_pem = msg_get_slice(m);
+    struct errmsg msg = {""};
+    if (msg_end(m) < 0 || !w->upstream || !w->keeper.ops || w->scribe_fd < 0)
+        return ERR_PEER;
+    if (make_engine(w, ca_pem, &msg) < 0)
+        return failed(w, &msg);
+    int r = role_ready(&w->role, CONFINE_WORKER, NULL);
+    return r < 0 ? r : vault_ask_bindings(w->vault);
 }
 
 /* --- sandboxes ---------------------------------------------------------------------------------------------------- */
@@ -398,6 +405,7 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
     case IPC_ADD_PEER: return w->engine ? ERR_PEER : add_peer(w, m);
     case IPC_ADD_RESOLVE: return w->engine ? ERR_PEER : add_resolve(w, m);
     case IPC_ADD_VARIABLE: return w->engine ? ERR_PEER : add_variable(w, m);
+    case IPC_ROOTS: return w->tls ? ERR_PEER : load_roots(w, m);
     case IPC_START: return w->engine ? ERR_PEER : start(w, m);
     case IPC_SANDBOX: return w->engine ? add_sandbox(w, m) : ERR_PEER;
     case IPC_SANDBOX_END: return w->engine ? end_sandbox(w, m) : ERR_PEER;
