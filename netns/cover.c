@@ -59,6 +59,7 @@ static const char *const files[] = {
     "/dev/vsock",
     "/dev/vhost-vsock",
     "/dev/vmci",
+    "/dev/uinput",
 };
 
 static int cover_one(void *arg, const char *path) {

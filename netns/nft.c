@@ -15,17 +15,15 @@
  *
  *   nat/output     port 53 goes to the DNS listener, also on loopback (resolvers at 127.0.0.53, 127.0.0.11);
  *                  TCP that is not for loopback or the own address goes to the proxy's listener
- *   nat/prerouting the same for what a tap or another interface brings in
- *   filter/output  what is for loopback (redirected traffic has become that) passes, the rest is refused at once, so that
- *                  QUIC and others fall back in no time
+ *   filter/output  what is for loopback (redirected traffic has become that) passes, the rest is refused at once,
+ *                  so that QUIC and others fall back in no time
  *   filter/forward nothing
+ *
+ * A namespace that somebody else made may have a tap with a virtual machine behind it: its packets come by
+ * prerouting, where these rules have no hook, and by forward, where they end.
  */
-static void rules_nat(struct buf *b, const char *hook, const char *own6, const struct listen_ports *ports) {
-    bool output = strcmp(hook, "output") == 0;
-    buf_printf(b, "chain nat_%s {\ntype nat hook %s priority %s; policy accept;\n", hook, hook,
-               output ? "-100" : "dstnat");
-    if (!output)
-        buf_puts(b, "iif lo return\n");
+static void rules_nat(struct buf *b, const char *own6, const struct listen_ports *ports) {
+    buf_puts(b, "chain nat_output {\ntype nat hook output priority -100; policy accept;\n");
     buf_printf(b, "meta l4proto { tcp, udp } th dport 53 redirect to :%u\n", ports->dns);
     buf_printf(b, "ip daddr { 127.0.0.0/8, %s } return\n", NAMES_OWN4);
     if (own6)
@@ -52,8 +50,7 @@ static int install(const char *family, const char *own6, const struct listen_por
     buf_init(&b, 8192);
     struct nft_ctx *nft = nft_ctx_new(NFT_CTX_DEFAULT);
     buf_printf(&b, "table %s exeat {\n", family);
-    rules_nat(&b, "output", own6, ports);
-    rules_nat(&b, "prerouting", own6, ports);
+    rules_nat(&b, own6, ports);
     rules_filter(&b, own6, strcmp(family, "inet") == 0);
     buf_puts(&b, "}\n");
     const char *text = buf_cstr(&b);
