@@ -346,6 +346,96 @@ static void test_meaning(void **state) {
     assert_non_null(http_find(req.fields, req.nfields, HTTP_F_HOST, NULL));
 }
 
+/* Every name of the table is found, in any case, and spelt with '_' too; a name one byte off is another field. */
+static void test_names(void **state) {
+    static const char *const names[] = {"te",
+                                        "age",
+                                        "date",
+                                        "host",
+                                        "vary",
+                                        "range",
+                                        "accept",
+                                        "cookie",
+                                        "expect",
+                                        "pragma",
+                                        "x-host",
+                                        "alt-svc",
+                                        "api-key",
+                                        "cookie2",
+                                        "expires",
+                                        "trailer",
+                                        "upgrade",
+                                        "if-match",
+                                        "if-range",
+                                        "location",
+                                        "forwarded",
+                                        "job-token",
+                                        "x-api-key",
+                                        "connection",
+                                        "keep-alive",
+                                        "set-cookie",
+                                        "user-agent",
+                                        "x-auth-key",
+                                        "content-type",
+                                        "deploy-token",
+                                        "git-protocol",
+                                        "max-forwards",
+                                        "x-auth-token",
+                                        "x-csrf-token",
+                                        "authorization",
+                                        "cache-control",
+                                        "content-range",
+                                        "if-none-match",
+                                        "private-token",
+                                        "x-http-method",
+                                        "x-rewrite-url",
+                                        "x-vault-token",
+                                        "content-length",
+                                        "http2-settings",
+                                        "x-access-token",
+                                        "x-gitlab-token",
+                                        "x-goog-api-key",
+                                        "x-original-url",
+                                        "x-original-host",
+                                        "content-encoding",
+                                        "content-location",
+                                        "proxy-connection",
+                                        "www-authenticate",
+                                        "x-forwarded-host",
+                                        "if-modified-since",
+                                        "transfer-encoding",
+                                        "x-method-override",
+                                        "proxy-authenticate",
+                                        "x-forwarded-prefix",
+                                        "x-forwarded-server",
+                                        "if-unmodified-since",
+                                        "proxy-authorization",
+                                        "x-amz-security-token",
+                                        "x-http-host-override",
+                                        "x-http-method-override",
+                                        "proxy-authentication-info"};
+    (void)state;
+    for (size_t i = 0; i < ROWS(names); i++) {
+        char text[32];
+        bool alike;
+        size_t n = strlen(names[i]);
+        struct slice name = slice_make(text, n);
+        memcpy(text, names[i], n);
+        enum http_field_id id = http_field_lookup(name, &alike);
+        if (id == HTTP_F_OTHER || alike)
+            fail_msg("%s", names[i]);
+        for (size_t k = 0; k < n; k++)
+            text[k] = text[k] == '-' ? '_' : (char)(text[k] - (text[k] >= 'a' && text[k] <= 'z' ? 32 : 0));
+        assert_int_equal(http_field_lookup(name, &alike), id);
+        assert_int_equal(alike, strchr(names[i], '-') != NULL);
+        for (size_t k = 0; k < n; k++) {
+            text[k] ^= 1;
+            assert_int_equal(http_field_lookup(name, NULL), HTTP_F_OTHER);
+            text[k] ^= 1;
+        }
+    }
+}
+
 /* ---- any cut, any bit ---- */
 
 static void never_crash(struct slice input, void *arg) {
@@ -414,10 +504,11 @@ static void test_bytewise(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),      cmocka_unit_test(test_written_is_stable),
-        cmocka_unit_test(test_bad),       cmocka_unit_test(test_refused_early),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_meaning),
-        cmocka_unit_test(test_mutations), cmocka_unit_test(test_bytewise),
+        cmocka_unit_test(test_good),     cmocka_unit_test(test_written_is_stable),
+        cmocka_unit_test(test_bad),      cmocka_unit_test(test_refused_early),
+        cmocka_unit_test(test_limits),   cmocka_unit_test(test_meaning),
+        cmocka_unit_test(test_names),    cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_bytewise),
     };
     return cmocka_run_group_tests_name("http1_request", tests, NULL, NULL);
 }
