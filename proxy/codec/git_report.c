@@ -13,12 +13,12 @@
 
 /* One line for `ng`: what could end or colour it becomes a space. */
 static struct slice clean(struct slice reason, char text[REASON_MAX]) {
-    size_t n = reason.n < REASON_MAX ? reason.n : REASON_MAX;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)reason.p[i];
+    struct slice cut = slice_sub(reason, 0, REASON_MAX);
+    for (size_t i = 0; i < cut.n; i++) {
+        unsigned char c = (unsigned char)cut.p[i];
         text[i] = c < 0x20 || c == 0x7f ? ' ' : (char)c;
     }
-    return slice_make(text, n);
+    return slice_make(text, cut.n);
 }
 
 static int put_report(struct buf *report, const struct git_push *push,

@@ -63,14 +63,13 @@ int gunzip_feed(struct gunzip *g, struct slice in, size_t *used, struct buf *out
     if (g->ended)
         return ERR_EOF;
     while (most) {
-        size_t room = most < STEP ? most : STEP, made;
-        size_t before = *used;
+        size_t room = most < STEP ? most : STEP, made = 0;
         int r = gunzip_step(g, in, used, out, room, &made);
         if (r)
             return r;
         most -= made;
-        /* neither input taken nor output made: more input is needed */
-        if (made < room && (*used == in.n || *used == before))
+        /* output that did not fill its room: inflate wants more input, and took all there was */
+        if (made != room)
             break;
     }
     return 0;
