@@ -1,0 +1,256 @@
+"""TLS with the client: the name and how it may come, what is refused before a request, and that each refusal is recorded."""
+import client
+import exeat
+import tap
+from pki import Pki
+from servers import RawServer, SinkServer
+
+pki = Pki()
+POLICY = "allow GET https://a.test/**\nallow GET https://10.9.0.1/**\nallow GET http://a.test/**\n"
+
+# A ClientHello as OpenSSL makes it, to be cut as one likes.
+HELLO = '''
+    def hello(name, pad=0):
+        context = ssl.create_default_context()
+        if pad:
+            context.set_alpn_protocols(["http/1.1"] + ["x" * 250] * (pad // 251))
+        out = ssl.MemoryBIO()
+        o = context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=name)
+        try:
+            o.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        return out.read()
+    def first(c):
+        """The type of the first record that comes back: 22 handshake, 21 alert, 0 nothing."""
+        data = c.exactly(5)
+        return data[0] if data else 0
+'''
+
+
+def run(t, code, policy=POLICY, answer=None, **options):
+    server = t.use(RawServer(tls=pki.leaf("a.test", "IP:10.9.0.1"), **({"answer": answer} if answer else {})))
+    r = client.run(policy, [HELLO, code], resolve=[server.resolve("a.test"), server.resolve("10.9.0.1")],
+                   upstream_ca=pki.ca, **options)
+    return r, server
+
+
+@tap.test(timeout=120)
+def a_hello_is_read_however_long_and_however_split(t):
+    r, _ = run(t, '''
+        for pad in (0, 1300, 5300, 15300):
+            h = hello("a.test", pad)
+            for how in ("whole", "bytes", "gap", "records", "mixed"):
+                c = tcp("a.test", 443)
+                if how == "bytes":
+                    for i in range(0, len(h), 1 if len(h) < 2000 else 97):
+                        c.send(h[i:i + (1 if len(h) < 2000 else 97)])
+                elif how == "gap":
+                    c.send(h[:500])
+                    spin(0.3)
+                    c.send(h[500:])
+                elif how == "records":
+                    body = h[5:]
+                    step = 1 if len(body) < 2000 else 64
+                    c.send(b"".join(b"\\x16\\x03\\x01" + struct.pack(">H", len(body[i:i + step])) + body[i:i + step]
+                                    for i in range(0, len(body), step)))
+                elif how == "mixed":
+                    body = h[5:]
+                    for i in range(0, len(body), 100):
+                        part = body[i:i + 100]
+                        wire = b"\\x16\\x03\\x01" + struct.pack(">H", len(part)) + part
+                        c.send(wire[:3])
+                        c.send(wire[3:])
+                else:
+                    c.send(h)
+                report(len(h), how, first(c))
+                c.close()
+    ''', timeout=100)
+    tap.equal([x for x in r.reports if x[2] != 22], [])
+    tap.equal(len(r.reports), 20)
+
+
+@tap.test
+def an_over_long_hello_is_refused_at_once(t):
+    r, _ = run(t, '''
+        c = tcp("a.test", 443)
+        c.send(b"\\x16\\x03\\x01\\x40\\x00\\x01\\x01\\x90\\x00" + b"x" * 1000)
+        report(first(c))
+    ''')
+    tap.equal(r.reports, [0])
+    tap.equal(r.verdict()["code"], "hello-too-long")
+
+
+@tap.test
+def no_sni_is_refused_with_a_reason_of_its_own(t):
+    r, server = run(t, '''
+        for host in ("a.test", "10.9.0.7", "10.9.0.1"):
+            c = tcp(host, 443)
+            try:
+                wrap(c, None)
+                report(c.get("/x", host=host).status)
+            except ssl.SSLError as e:
+                report("refused")
+    ''')
+    tap.equal(r.reports, ["refused", "refused", 200])
+    tap.equal([v["code"] for v in r.verdicts()], ["no-sni", "no-sni", "allowed"])
+    tap.equal(server.requests[0].header("host"), "10.9.0.1")
+
+
+@tap.test
+def name_dialled_sni_and_host_must_agree(t):
+    r, server = run(t, '''
+        for sni, host in (("a.test", "a.test"), ("a.test", "A.Test"), ("a.test", "a.test."), ("a.test", "a.test:443"),
+                          ("a.test", "b.test"), ("a.test", "a.test:8443"), ("b.test", "b.test"), ("b.test", "a.test"),
+                          ("a.test", "xa.test"), ("a.test", "a.test..")):
+            report(sni, host, tls("a.test", sni=sni).get("/x", host=host).status)
+    ''')
+    got = [x[2] for x in r.reports]
+    tap.equal(got, [200, 200, 200, 200, 421, 421, 421, 421, 421, 400])
+    tap.equal(len(server.requests), 4)
+    tap.equal({q.header("host") for q in server.requests}, {"a.test"})
+
+
+@tap.test
+def another_protocol_is_refused_and_recorded(t):
+    r, _ = run(t, '''
+        for host, port, data in (("a.test", 22, "SSH-2.0-OpenSSH_9\\r\\n"), ("a.test", 443, "SSH-2.0-OpenSSH_9\\r\\n"),
+                                 ("a.test", 5432, b"\\0\\0\\0\\x08\\x04\\xd2\\x16\\x2f"), ("a.test", 80, "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n"),
+                                 ("a.test", 25, "EHLO me\\r\\n")):
+            c = tcp(host, port)
+            c.send(data)
+            report(c.rest().decode("latin-1")[:30], c.ended)
+        tcp("a.test", 443).close()
+    ''')
+    codes = [v["code"] for v in r.verdicts()]
+    tap.equal(codes[:4], ["ssh", "ssh", "not-tls-nor-http", "http2-clear"])
+    tap.equal(len(codes), 5)
+    tap.ok(all(v["verdict"] == "deny" and "a.test" in v["url"] for v in r.verdicts()), r)
+
+
+@tap.test
+def a_client_that_does_not_trust_us_is_recorded(t):
+    r, _ = run(t, '''
+        c = tcp("a.test", 443)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.wrap_socket(c.sock, server_hostname="a.test")
+        except ssl.SSLError:
+            report("refused")
+        spin(0.2)
+    ''')
+    tap.equal(r.reports, ["refused"])
+    tap.equal(r.verdict()["code"], "handshake-failed")
+    tap.contains(r.verdict()["reason"], "unknown ca")
+
+
+@tap.test
+def http_1_1_is_chosen_of_what_a_client_offers(t):
+    r, _ = run(t, '''
+        for offer in (["h2", "http/1.1"], ["http/1.1"], None, ["x", "y"]):
+            c = tls("a.test", alpn=offer)
+            report(c.sock.selected_alpn_protocol(), c.get("/x").status)
+    ''')
+    tap.equal(r.reports, [["http/1.1", 200], ["http/1.1", 200], [None, 200], [None, 200]])
+
+
+@tap.test
+def sessions_are_resumed(t):
+    r, _ = run(t, '''
+        context = ssl.create_default_context()
+        session, seen = None, []
+        for _ in range(3):
+            s = context.wrap_socket(socket.create_connection(("a.test", 443)), server_hostname="a.test", session=session)
+            c = Connection(s)
+            c.get("/x")
+            seen.append(s.session_reused)
+            session = s.session
+            s.close()
+        report(seen)
+    ''')
+    tap.equal(r.reports, [[False, True, True]])
+
+
+@tap.test
+def clear_http_to_another_address_than_the_name_s_goes_to_the_name(t):
+    evil = t.use(SinkServer())
+    good = t.use(RawServer())
+    r = client.run(POLICY, '''
+        c = tcp("evil.test")
+        c.send("GET /x HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+        report(c.answer().status)
+        c = tcp("10.99.0.1")
+        c.send("GET /x HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+        report(c.answer().status)
+    ''', resolve=[evil.resolve("evil.test", 80), good.resolve("a.test", 80)])
+    tap.equal(r.reports, [421, 200])
+    tap.equal(evil.received, b"")
+    tap.equal(len(good.requests), 1)
+
+
+@tap.test(timeout=120)
+def a_slow_hello_is_ended(t):
+    r, _ = run(t, '''
+        c = tcp("a.test", 443)
+        c.timeout(60)
+        h = hello("a.test")
+        began = time.monotonic()
+        try:
+            for i in range(60):
+                c.send(h[i:i + 1])
+                spin(1)
+        except OSError:
+            pass
+        report(time.monotonic() - began)
+    ''', timeout=100)
+    tap.ok(25 < r.reports[0] < 40, r.reports)
+    tap.equal(r.verdict()["code"], "handshake-timeout")
+
+
+# ---- credentials ----
+
+VAULT = """
+credential key
+    for     https://a.test
+    from    env A_TOKEN
+    inject  bearer
+"""
+
+
+@tap.test
+def exactly_one_credential_goes_up_and_never_the_sandbox_s_own(t):
+    server = t.use(RawServer(tls=pki.leaf("a.test")))
+    r = client.run("allow GET,POST https://a.test/with/** with key\nallow GET https://a.test/without/**\n", '''
+        own = "Authorization: Bearer X\\r\\nauthorization: Bearer Y\\r\\nX-Api-Key: X\\r\\nPROXY-AUTHORIZATION: Basic eA==\\r\\n"
+        c = tls("a.test")
+        report(c.get("/with/x", extra=own).status)
+        report(c.get("/without/x", extra=own).status)
+        c.send("POST /with/x HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\nTrailer: Authorization\\r\\n\\r\\n"
+               "2\\r\\nhi\\r\\n0\\r\\nAuthorization: Bearer X\\r\\nX-Api-Key: Y\\r\\nX-Fine: 1\\r\\n\\r\\n")
+        report(c.answer().status)
+    ''', vault=VAULT, env={"A_TOKEN": "SECRET-A"}, resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    tap.equal(r.reports, [200] * 3)
+    with_, without, post = sorted(server.requests, key=lambda q: (q.method, "without" in q.target))
+    tap.equal(with_.all("authorization"), ["Bearer SECRET-A"])
+    tap.equal(without.all("authorization"), [])
+    tap.equal(post.all("authorization"), ["Bearer SECRET-A"])
+    tap.equal(post.trailers, ["X-Fine: 1"])
+    for q in server.requests:
+        tap.equal(q.all("x-api-key") + q.all("proxy-authorization"), [])
+    tap.lacks(r.out + r.err, "SECRET-A")
+    tap.equal([v.get("credential") for v in r.verdicts()], ["key", None, "key"])
+
+
+@tap.test
+def redirects_are_the_client_s_matter(t):
+    server = t.use(RawServer(b"HTTP/1.1 302 Found\r\nLocation: https://b.test/x\r\nContent-Length: 0\r\n\r\n", tls=pki.leaf("a.test")))
+    other = t.use(SinkServer())
+    r = exeat.run("allow GET https://a.test/** with key\n", ["curl", "-sS", "-L", "--location-trusted", "https://a.test/"],
+                  vault=VAULT, env={"A_TOKEN": "SECRET-A"}, resolve=[server.resolve("a.test"), other.resolve("b.test")],
+                  upstream_ca=pki.ca)
+    tap.contains(r.out, "denied: GET https://b.test/x")
+    tap.equal(other.received, b"")
+
+
+if __name__ == "__main__":
+    tap.main()
