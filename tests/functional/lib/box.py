@@ -54,6 +54,8 @@ class Box:
         popen.setdefault("stderr", subprocess.PIPE)
         popen.setdefault("stdin", subprocess.DEVNULL)
         full = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "HOME": "/"}
+        if os.environ.get("ASAN_OPTIONS"):
+            full["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"]
         full.update(env or {})
         self.args = args
         self.user = user
