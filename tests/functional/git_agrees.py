@@ -11,6 +11,7 @@ import random
 import struct
 import subprocess
 import threading
+import urllib.parse
 
 import tap
 import work
@@ -18,6 +19,7 @@ import work
 TOP = os.environ.get("TOP_BUILDDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build")
 READER = os.environ.get("PUSH_READER") or os.path.join(TOP, "tests/functional/push_reader")
 SPOILT = 1500
+TARGET_COUNT = 700
 
 A, B, ZERO = b"a0" * 20, b"b1" * 20, b"0" * 40
 CAPS = b"\0 report-status-v2 side-band-64k object-format=sha1 agent=git/2.39.5"
@@ -186,6 +188,81 @@ def spoilt_lists_are_read_alike_or_refused(t):
         assert same(ours, gits), f"{body!r}: exeat reads {ours}, git {gits}"
     tap.note(f"{taken} taken, {compared} compared")
     assert taken > SPOILT // 10 and compared > SPOILT // 10
+
+
+# ---- endpoints ----
+
+PUSH, FETCH = "application/x-git-receive-pack-request", "application/x-git-upload-pack-request"
+TARGETS = [
+    ("GET", "/r.git/info/refs?service=git-upload-pack", "-"), ("GET", "/r.git/info/refs?service=git-receive-pack", "-"),
+    ("GET", "/r.git/info/refs", "-"), ("POST", "/r.git/git-upload-pack", FETCH), ("POST", "/r.git/git-receive-pack", PUSH),
+]
+PARTS = ["/", "//", "/./", "/../", ".", ";", ";x", "%2f", "%2F", "%2e", "%20", "+", "?", "&", "=", "%26", "%3d", "service",
+         "service=git-receive-pack", "&service=git-receive-pack", "service=git-upload-pack&", "%73ervice=git-receive-pack&",
+         "git-receive-pack", "%67it-receive-pack", "info", "refs", "x", "A", "%41", "%2573", "%252f", "[]", "r.git", "R.git"]
+
+
+def spoil_target(r):
+    method, target, kind = r.choice(TARGETS)
+    for _ in range(r.choice([1, 1, 2, 3])):
+        at, what = r.randrange(1, len(target) + 1), r.randrange(4)
+        if what == 0:
+            target = target[:at] + r.choice(PARTS) + target[at:]
+        elif what == 1:
+            target = target[:at] + r.choice(PARTS) + target[at + r.randrange(1, 4):]
+        elif what == 2:
+            c = target[at - 1]
+            target = target[:at - 1] + "%%%02x" % ord(c) + target[at:]
+        else:
+            target = target[:at - 1] + target[at - 1].swapcase() + target[at:]
+    if r.random() < 0.2:
+        kind = r.choice([PUSH, FETCH, "text/plain", "-"])
+    if r.random() < 0.1:
+        method = r.choice(["GET", "POST", "HEAD", "PUT"])
+    return method, target, kind
+
+
+def served(git, method, target, kind):
+    """What git http-backend takes a request for, behind a web server that decodes the path once."""
+    path, _, query = target.partition("?")
+    env = dict(git.env, GIT_PROJECT_ROOT=git.folder, GIT_HTTP_EXPORT_ALL="1", REQUEST_METHOD=method, QUERY_STRING=query,
+               PATH_INFO=urllib.parse.unquote(path), CONTENT_TYPE="" if kind == "-" else kind, REMOTE_USER="u",
+               CONTENT_LENGTH="4")
+    out = subprocess.run(["git", "http-backend"], input=b"0000", env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         check=False, timeout=30).stdout
+    head = out.partition(b"\r\n\r\n")[0].decode("latin-1").lower()
+    if "status:" in head:
+        return None
+    for word, kinds in (("receive-pack-advertisement", "discover-push"), ("upload-pack-advertisement", "discover-fetch"),
+                        ("receive-pack-result", "push"), ("upload-pack-result", "fetch"), ("content-type: text/plain", "dumb")):
+        if word in head:
+            return kinds
+    return None
+
+
+@tap.test(timeout=240)
+def spoilt_targets_are_taken_alike_or_refused(t):
+    git, r = Git(), random.Random(7)
+    git.git("-C", git.repo, "config", "http.receivepack", "true")
+    reader = subprocess.Popen([READER, "classify"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    t.after(reader.wait, 10)
+    t.after(reader.stdout.close)
+    t.after(reader.stdin.close)
+    counts = {}
+    for i in range(TARGET_COUNT):
+        method, target, kind = TARGETS[i] if i < len(TARGETS) else spoil_target(r)
+        if any(c in target for c in "\0\t\n"):
+            continue
+        gits = served(git, method, target, kind)
+        reader.stdin.write(f"{method}\t{target}\t{kind}\n")
+        reader.stdin.flush()
+        ours = reader.stdout.readline().strip()
+        counts[gits] = counts.get(gits, 0) + 1
+        if gits is not None:
+            assert ours in (gits, "refused"), f"{method} {target} {kind}: exeat {ours}, git {gits}"
+        assert i >= len(TARGETS) or gits is not None, f"{method} {target}: git does not serve it"
+    tap.note(str(counts))
+    assert len(counts) == 6, counts
 
 
 # ---- what git shows ----

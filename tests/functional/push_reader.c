@@ -4,10 +4,13 @@
  *   push_reader commands   reads bodies, each behind its length (32 bits, little-endian); prints for each the result,
  *                          the number of push options, the commands, and a line with a dot
  *   push_reader refuse     reads one body, writes the answer that refuses it
+ *   push_reader classify   reads lines of method, target and content type ("-" for none) between tabs; prints what the
+ *                          request is taken for
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/url.h"
 #include "proxy/codec/git.h"
 
 #define BODY_MAX (1u << 20)
@@ -60,6 +63,42 @@ static int refuse(void) {
     return r != 0;
 }
 
+static void classify_line(struct slice line, struct buf *path) {
+    static const char *const kinds[] = {"not", "discover-fetch", "discover-push", "fetch", "push", "refused"};
+    struct slice method, target, type, raw, query;
+    struct git_request git;
+    bool has_query;
+    slice_cut(line, '\t', &method, &line);
+    slice_cut(line, '\t', &target, &type);
+    if (slice_eq(type, SLICE("-")))
+        type = SLICE_NONE;
+    url_target_split(target, &raw, &query, &has_query);
+    buf_clear(path);
+    if (url_path_canonical(raw, path, NULL, NULL) || url_query_check(query, NULL)) {
+        puts("refused");
+        return;
+    }
+    git_classify(&git, method, buf_slice(path), query, type);
+    puts(kinds[git.kind]);
+}
+
+static int classify(void) {
+    struct buf path;
+    buf_init(&path, 1 << 17);
+    while (fgets(body, sizeof(body), stdin)) {
+        struct slice line, rest;
+        slice_cut(slice_str(body), '\n', &line, &rest);
+        classify_line(line, &path);
+        fflush(stdout);
+    }
+    buf_release(&path);
+    return 0;
+}
+
 int main(int argc, char **argv) {
-    return argc == 2 && strcmp(argv[1], "refuse") == 0 ? refuse() : commands();
+    const char *mode = argc == 2 ? argv[1] : "";
+    return strcmp(mode, "refuse") == 0     ? refuse()
+           : strcmp(mode, "classify") == 0 ? classify()
+           : strcmp(mode, "commands") == 0 ? commands()
+                                           : 2;
 }
