@@ -4,8 +4,8 @@
  *     directly:        look up the origin -> check its addresses -> race -> (TLS) -> made
  *     behind a proxy:  look up the origin -> check all of them -> look up the proxy -> race -> CONNECT -> (TLS) -> made
  *
- * The race is RFC 8305's: addresses in turn, each UPSTREAM_STAGGER_MS after the one before or as soon as that has failed;
- * the first to connect ends all others.
+ * The race is RFC 8305's: addresses in turn, each UPSTREAM_STAGGER_MS after the one before or as soon as
+ * that has failed; the first to connect ends all others.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,12 +17,12 @@
 #include "proxy/flow/upstream_parts.h"
 
 #define CONNECT_HEAD_MAX 8192
-#define DNS_ABSENT_MS 60000
+#define DNS_ABSENT_MS    60000
 
 static void race_next(struct upstream_attempt *a);
 static void on_stagger(evutil_socket_t fd, short what, void *arg);
 
-/* --- which addresses --------------------------------------------------------------------------------------------- */
+/* --- which addresses ---------------------------------------------------------------------------------- */
 
 static bool permitted(const struct upstream_attempt *a, bool pinned, const struct addr *addr) {
     enum addr_kind kind = addr_kind(addr);
@@ -34,7 +34,8 @@ static bool permitted(const struct upstream_attempt *a, bool pinned, const struc
 
 static void fail_address(struct upstream_attempt *a, const struct addr *addr) {
     char text[ADDR_TEXT_MAX];
-    attempt_fail(a, UPSTREAM_ADDRESS, addr, "%s leads to %s, a %s address: refused unless the operator names it with --resolve",
+    attempt_fail(a, UPSTREAM_ADDRESS, addr,
+                 "%s leads to %s, a %s address: refused unless the operator names it with --resolve",
                  a->site->origin.host.text, addr_text(addr, false, text), addr_kind_text(addr_kind(addr)));
 }
 
@@ -46,14 +47,9 @@ static void fail_name(struct upstream_attempt *a, int err, const char *name) {
     case ERR_TIMEOUT:
         attempt_fail(a, UPSTREAM_NAME_FAILED, NULL, "the name servers did not answer for %s in time", name);
         break;
-    case ERR_LIMIT:
-        attempt_fail(a, UPSTREAM_LIMIT, NULL, "too many names are being looked up");
-        break;
-    case ERR_NOMEM:
-        attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory");
-        break;
-    default:
-        attempt_fail(a, UPSTREAM_NAME_FAILED, NULL, "the name servers have no answer for %s", name);
+    case ERR_LIMIT: attempt_fail(a, UPSTREAM_LIMIT, NULL, "too many names are being looked up"); break;
+    case ERR_NOMEM: attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory"); break;
+    default: attempt_fail(a, UPSTREAM_NAME_FAILED, NULL, "the name servers have no answer for %s", name);
     }
 }
 
@@ -78,13 +74,14 @@ static void on_origin(void *arg, const struct resolve_answer *answer) {
         race_start(a, answer, true);
 }
 
-static void look_up(struct upstream_attempt *a, const struct url_host *host, uint16_t port, resolve_done *done) {
+static void look_up(struct upstream_attempt *a, const struct url_host *host, uint16_t port,
+                    resolve_done *done) {
     a->query = resolve_start(a->pool->upstream->config.resolver, host, port, done, a);
     if (!a->query)
         attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory");
 }
 
-/* --- behind a proxy ------------------------------------------------------------------------------------------------ */
+/* --- behind a proxy ----------------------------------------------------------------------------------- */
 
 static void on_proxy(void *arg, const struct resolve_answer *answer) {
     struct upstream_attempt *a = arg;
@@ -134,7 +131,7 @@ void dial_start(struct upstream_attempt *a) {
         look_up(a, &o->host, o->port, on_origin_behind);
 }
 
-/* --- TLS ------------------------------------------------------------------------------------------------------------- */
+/* --- TLS ---------------------------------------------------------------------------------------------- */
 
 static void on_shaken(struct io *io, int err) {
     struct upstream_attempt *a = io->arg;
@@ -146,7 +143,8 @@ static void on_shaken(struct io *io, int err) {
     }
     const char *why = ca_upstream_reason(io->ssl);
     if (why)
-        attempt_fail(a, UPSTREAM_CERTIFICATE, &a->peer, "the certificate of %s is not accepted: %s", host, why);
+        attempt_fail(a, UPSTREAM_CERTIFICATE, &a->peer, "the certificate of %s is not accepted: %s", host,
+                     why);
     else if (err == ERR_CRYPTO)
         attempt_fail(a, UPSTREAM_TLS, &a->peer, "TLS with %s failed: %s", host, io_error_text(io));
     else
@@ -165,14 +163,15 @@ static void on_way(struct upstream_attempt *a) {
         return;
     }
     if (site_tls(a->site, io, a->pool->upstream)) {
-        attempt_fail(a, UPSTREAM_INTERNAL, &a->peer, "TLS with %s can't be set up", a->site->origin.host.text);
+        attempt_fail(a, UPSTREAM_INTERNAL, &a->peer, "TLS with %s can't be set up",
+                     a->site->origin.host.text);
         return;
     }
     io_own(io, &shaking_events, a);
     io_handshake(io);
 }
 
-/* --- CONNECT --------------------------------------------------------------------------------------------------------- */
+/* --- CONNECT ------------------------------------------------------------------------------------------ */
 
 static void fail_proxy(struct upstream_attempt *a, const char *what) {
     attempt_fail(a, UPSTREAM_PROXY, &a->peer, "the proxy %s %s", a->proxy->host.text, what);
@@ -181,8 +180,9 @@ static void fail_proxy(struct upstream_attempt *a, const char *what) {
 /* "HTTP/1.x NNN": the status, or 0. */
 static unsigned connect_status(struct slice head) {
     uint64_t status;
-    bool ok = head.n >= 13 && slice_starts(head, SLICE("HTTP/1.")) && ascii_digit(head.p[7]) && head.p[8] == ' ' &&
-              slice_u64(slice_sub(head, 9, 3), 999, &status) && (head.p[12] == ' ' || head.p[12] == '\r');
+    bool ok = head.n >= 13 && slice_starts(head, SLICE("HTTP/1.")) && ascii_digit(head.p[7]) &&
+              head.p[8] == ' ' && slice_u64(slice_sub(head, 9, 3), 999, &status) &&
+              (head.p[12] == ' ' || head.p[12] == '\r');
     return ok ? (unsigned)status : 0;
 }
 
@@ -260,7 +260,7 @@ static void connect_request(struct upstream_attempt *a) {
         fail_proxy(a, "closed the connection");
 }
 
-/* --- the race -------------------------------------------------------------------------------------------------------- */
+/* --- the race ----------------------------------------------------------------------------------------- */
 
 static void race_end(struct upstream_attempt *a) {
     event_del(&a->stagger);
@@ -289,8 +289,8 @@ static void try_failed(struct try *t, int error) {
     if (a->running || a->decided)
         return;
     const char *host = a->proxy ? a->proxy->host.text : a->site->origin.host.text;
-    enum upstream_reason reason = a->proxy                               ? UPSTREAM_PROXY
-                                  : error == ETIMEDOUT                    ? UPSTREAM_TIMEOUT
+    enum upstream_reason reason = a->proxy                             ? UPSTREAM_PROXY
+                                  : error == ETIMEDOUT                 ? UPSTREAM_TIMEOUT
                                   : error == EMFILE || error == ENFILE ? UPSTREAM_INTERNAL
                                                                        : UPSTREAM_UNREACHABLE;
     attempt_fail(a, reason, &t->addr, "no connection to %s%s (%s): %s", a->proxy ? "the proxy " : "", host,
@@ -363,7 +363,7 @@ static void on_stagger(evutil_socket_t fd, short what, void *arg) {
     race_next(arg);
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------- */
 
 void dial_release(struct upstream_attempt *a) {
     if (!a->dialling)

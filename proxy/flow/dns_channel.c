@@ -8,8 +8,8 @@
 
 #include "base/url.h"
 
-#define TRY_MS 1500 /* the first try; c-ares doubles it for each round of the servers */
-#define TRIES 3
+#define TRY_MS    1500 /* the first try; c-ares doubles it for each round of the servers */
+#define TRIES     3
 #define EDNS_SIZE 1232 /* fits any path without fragments */
 
 /* A socket of c-ares's, as long as it wants to be told of it. */
@@ -61,8 +61,8 @@ static void on_state(void *arg, ares_socket_t fd, int readable, int writable) {
     struct dns_channel *c = arg;
     struct dns_socket *s;
     LIST_FOREACH(s, &c->sockets, link)
-        if (s->fd == fd)
-            break;
+    if (s->fd == fd)
+        break;
     if (s) {
         event_free(s->event);
         s->event = NULL;
@@ -90,17 +90,13 @@ static void on_state(void *arg, ares_socket_t fd, int readable, int writable) {
 
 static int found_error(int status) {
     switch (status) {
-    case ARES_SUCCESS:
-        return 0;
+    case ARES_SUCCESS: return 0;
     case ARES_ENOTFOUND:
     case ARES_ENODATA:
     case ARES_ENONAME:
-    case ARES_EBADNAME:
-        return ERR_NOTFOUND;
-    case ARES_ETIMEOUT:
-        return ERR_TIMEOUT;
-    default:
-        return ERR_IO;
+    case ARES_EBADNAME: return ERR_NOTFOUND;
+    case ARES_ETIMEOUT: return ERR_TIMEOUT;
+    default: return ERR_IO;
     }
 }
 
@@ -139,7 +135,8 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
 
 int dns_channel_ask(struct dns_channel *c, const char *name, dns_found_done *done, void *arg) {
     char absolute[URL_HOST_MAX + 2];
-    struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM};
+    struct ares_addrinfo_hints hints = {
+        .ai_family = AF_UNSPEC, .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM};
     struct dns_ask *ask = malloc(sizeof *ask);
     if (!ask)
         return ERR_NOMEM;
@@ -151,11 +148,11 @@ int dns_channel_ask(struct dns_channel *c, const char *name, dns_found_done *don
     return 0;
 }
 
-int dns_channel_new(struct event_base *base, const char *resolv_conf, const char *servers, struct dns_channel **out,
-                    struct errmsg *msg) {
+int dns_channel_new(struct event_base *base, const char *resolv_conf, const char *servers,
+                    struct dns_channel **out, struct errmsg *msg) {
     struct ares_options options = {0};
-    int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_DOMAINS | ARES_OPT_LOOKUPS |
-               ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ;
+    int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_DOMAINS |
+               ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ;
     char lookups[] = "b";
     struct dns_channel *c = calloc(1, sizeof *c);
     if (!c)

@@ -1,5 +1,6 @@
 /*
- * /etc/hosts, read once: names to addresses. Lines that can't be understood are passed over, as the C library does.
+ * /etc/hosts, read once: names to addresses. Lines that can't be understood are passed over, as the C
+ * library does.
  */
 #ifndef FLOW_HOSTS_FILE_H
 #define FLOW_HOSTS_FILE_H
@@ -8,7 +9,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-#define HOSTS_FILE_MAX (4u << 20) /* bytes; what is beyond is not read */
+#define HOSTS_FILE_MAX  (4u << 20) /* bytes; what is beyond is not read */
 #define HOSTS_NAMES_MAX 65536
 
 struct hosts_file;

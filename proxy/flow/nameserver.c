@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "netns/dns.h"
 
-#define UDP_BURST 64 /* questions answered in one turn of the loop */
-#define TCP_BURST 16 /* connections accepted in one */
+#define UDP_BURST       64  /* questions answered in one turn of the loop */
+#define TCP_BURST       16  /* connections accepted in one */
 #define ACCEPT_PAUSE_MS 100 /* without descriptors to be had */
 
 struct listener {
@@ -64,7 +64,7 @@ static bool answer(struct nameserver *s, struct slice question, uint8_t out[DNS_
     return true;
 }
 
-/* --- UDP -------------------------------------------------------------------------------------------------- */
+/* --- UDP ---------------------------------------------------------------------------------------------- */
 
 static void on_udp(evutil_socket_t fd, short what, void *arg) {
     struct listener *l = arg;
@@ -75,7 +75,8 @@ static void on_udp(evutil_socket_t fd, short what, void *arg) {
         struct sockaddr_storage from;
         socklen_t from_len = sizeof from;
         size_t n;
-        ssize_t got = recvfrom(fd, question, sizeof question, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
+        ssize_t got =
+            recvfrom(fd, question, sizeof question, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -86,7 +87,7 @@ static void on_udp(evutil_socket_t fd, short what, void *arg) {
     }
 }
 
-/* --- TCP -------------------------------------------------------------------------------------------------- */
+/* --- TCP ---------------------------------------------------------------------------------------------- */
 
 static void client_free(struct client *c) {
     LIST_REMOVE(c, link);
@@ -102,7 +103,8 @@ static void client_free(struct client *c) {
 }
 
 static void wait_for(struct event *event) {
-    const struct timeval limit = {.tv_sec = NAMESERVER_TCP_MS / 1000, .tv_usec = NAMESERVER_TCP_MS % 1000 * 1000};
+    const struct timeval limit = {.tv_sec = NAMESERVER_TCP_MS / 1000,
+                                  .tv_usec = NAMESERVER_TCP_MS % 1000 * 1000};
     event_add(event, &limit);
 }
 
@@ -227,7 +229,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg) {
     event_add(l->event, NULL);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------- */
 
 static void listener_free(struct listener *l) {
     LIST_REMOVE(l, link);
@@ -273,7 +275,8 @@ int nameserver_add_tcp(struct nameserver *s, int fd) {
     return add_listener(s, fd, on_accept);
 }
 
-struct nameserver *nameserver_new(struct event_base *base, struct names *names, nameserver_refused *refused, void *arg) {
+struct nameserver *nameserver_new(struct event_base *base, struct names *names, nameserver_refused *refused,
+                                  void *arg) {
     struct nameserver *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;

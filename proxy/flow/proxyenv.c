@@ -3,10 +3,10 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 
-#define PROXY_PORT 1080 /* curl's */
+#define PROXY_PORT   1080 /* curl's */
 #define USERINFO_MAX 512
 
-/* --- the URL of a proxy ------------------------------------------------------------------------------------- */
+/* --- the URL of a proxy ------------------------------------------------------------------------------- */
 
 /* "user:password", percent-encoded, into "Basic …". What is plain lives on this stack and is wiped. */
 static int set_authorization(struct proxy_server *p, struct slice info) {
@@ -17,7 +17,8 @@ static int set_authorization(struct proxy_server *p, struct slice info) {
     for (size_t i = 0; i < info.n; i++) {
         int c = (unsigned char)info.p[i];
         if (c == '%') {
-            int high = i + 2 < info.n ? ascii_hex(info.p[i + 1]) : -1, low = high < 0 ? -1 : ascii_hex(info.p[i + 2]);
+            int high = i + 2 < info.n ? ascii_hex(info.p[i + 1]) : -1,
+                low = high < 0 ? -1 : ascii_hex(info.p[i + 2]);
             if (low < 0)
                 goto out;
             c = high << 4 | low;
@@ -44,8 +45,8 @@ static int parse_proxy(struct slice url, const char *variable, struct proxy_serv
     struct slice rest = url;
     if (colon > 0 && slice_starts(slice_from(url, (size_t)colon), SLICE("://"))) {
         if (!slice_caseeq(slice_sub(url, 0, (size_t)colon), SLICE("http")))
-            return errmsg_set(msg, ERR_USAGE, "%s: only http:// proxies are supported, not %.*s://", variable, (int)colon,
-                              url.p);
+            return errmsg_set(msg, ERR_USAGE, "%s: only http:// proxies are supported, not %.*s://", variable,
+                              (int)colon, url.p);
         rest = slice_from(url, (size_t)colon + 3);
     }
     struct slice authority, path;
@@ -57,18 +58,21 @@ static int parse_proxy(struct slice url, const char *variable, struct proxy_serv
             continue;
         int r = set_authorization(out, slice_sub(authority, 0, i - 1));
         if (r)
-            return errmsg_set(msg, r, "%s: user or password are too long, hold a control character or a bad '%%'", variable);
+            return errmsg_set(msg, r,
+                              "%s: user or password are too long, hold a control character or a bad '%%'",
+                              variable);
         authority = slice_from(authority, i);
         break;
     }
     struct errmsg why;
     if (url_authority_parse(authority, PROXY_PORT, &out->host, &out->port, &why))
-        return errmsg_set(msg, ERR_USAGE, "%s: %s; expected [http://][user:password@]HOST[:PORT]", variable, why.text);
+        return errmsg_set(msg, ERR_USAGE, "%s: %s; expected [http://][user:password@]HOST[:PORT]", variable,
+                          why.text);
     out->set = true;
     return 0;
 }
 
-/* --- no_proxy ------------------------------------------------------------------------------------------------- */
+/* --- no_proxy ----------------------------------------------------------------------------------------- */
 
 /* An entry that can't be understood matches nothing, as in curl. */
 static bool parse_bypass(struct slice word, struct proxy_bypass *out) {
@@ -110,10 +114,11 @@ static int parse_no_proxy(struct slice list, struct proxyenv *env, struct errmsg
     return 0;
 }
 
-/* --- the environment ------------------------------------------------------------------------------------------ */
+/* --- the environment ---------------------------------------------------------------------------------- */
 
 /* The first of the two that is there, be it empty. */
-static const char *either(const char *(*get)(const char *), const char *lower, const char *upper, const char **which) {
+static const char *either(const char *(*get)(const char *), const char *lower, const char *upper,
+                          const char **which) {
     *which = lower;
     const char *value = get(lower);
     if (value || !upper)
@@ -122,8 +127,8 @@ static const char *either(const char *(*get)(const char *), const char *lower, c
     return get(upper);
 }
 
-static int load_server(struct proxy_server *out, const char *(*get)(const char *), const char *lower, const char *upper,
-                       struct errmsg *msg) {
+static int load_server(struct proxy_server *out, const char *(*get)(const char *), const char *lower,
+                       const char *upper, struct errmsg *msg) {
     const char *which;
     const char *value = either(get, lower, upper, &which);
     if (!value)
@@ -151,7 +156,7 @@ void proxyenv_release(struct proxyenv *env) {
     *env = (struct proxyenv){0};
 }
 
-/* --- the choice ----------------------------------------------------------------------------------------------- */
+/* --- the choice --------------------------------------------------------------------------------------- */
 
 static bool in_network(const struct addr *a, const struct proxy_bypass *b) {
     if (a->sa.sa_family != b->addr.sa.sa_family)
@@ -174,14 +179,16 @@ static bool bypassed(const struct proxyenv *env, const struct url_host *host) {
     for (size_t i = 0; i < env->nbypass; i++) {
         const struct proxy_bypass *b = &env->bypass[i];
         struct slice end = url_host_slice(&b->name);
-        if (b->network ? literal && in_network(&addr, b)
-                       : !literal && slice_ends(name, end) && (name.n == end.n || name.p[name.n - end.n - 1] == '.'))
+        if (b->network
+                ? literal && in_network(&addr, b)
+                : !literal && slice_ends(name, end) && (name.n == end.n || name.p[name.n - end.n - 1] == '.'))
             return true;
     }
     return false;
 }
 
-const struct proxy_server *proxyenv_for(const struct proxyenv *env, enum url_scheme scheme, const struct url_host *host) {
+const struct proxy_server *proxyenv_for(const struct proxyenv *env, enum url_scheme scheme,
+                                        const struct url_host *host) {
     const struct proxy_server *p = scheme == URL_HTTPS ? &env->https : &env->http;
     return p->set && !bypassed(env, host) ? p : NULL;
 }

@@ -8,10 +8,11 @@
  *     no_proxy, NO_PROXY         names (each with all below it), addresses, networks ADDRESS/BITS, or "*"; separated by
  *                                commas or spaces
  *
- * The lower-case name wins; an empty value means "none". A proxy is [http://][user:password@]HOST[:PORT], port 1080 if
- * none is named. Another scheme (https, socks5) is an error at start, never ignored.
+ * The lower-case name wins; an empty value means "none". A proxy is [http://][user:password@]HOST[:PORT],
+ * port 1080 if none is named. Another scheme (https, socks5) is an error at start, never ignored.
  *
- * Every origin goes through the proxy by CONNECT, http ones too: one path carries both, and no request is rewritten.
+ * Every origin goes through the proxy by CONNECT, http ones too: one path carries both, and no request is
+ * rewritten.
  */
 #ifndef FLOW_PROXYENV_H
 #define FLOW_PROXYENV_H
@@ -31,7 +32,7 @@ struct proxy_server {
 };
 
 struct proxy_bypass {
-    bool network;      /* an address with `bits`; else a name */
+    bool network; /* an address with `bits`; else a name */
     struct addr addr;
     unsigned bits;
     struct url_host name;
@@ -44,12 +45,13 @@ struct proxyenv {
     struct proxy_bypass bypass[PROXYENV_BYPASS_MAX];
 };
 
-/* `get` is getenv in the program, something else in tests. 0, or ERR_USAGE with a message that names the variable and
- * never shows user or password; *env is then empty. */
+/* `get` is getenv in the program, something else in tests. 0, or ERR_USAGE with a message that names the
+ * variable and never shows user or password; *env is then empty. */
 int proxyenv_load(struct proxyenv *env, const char *(*get)(const char *name), struct errmsg *msg);
 void proxyenv_release(struct proxyenv *env);
 
 /* The proxy for an origin; NULL: connect directly. */
-const struct proxy_server *proxyenv_for(const struct proxyenv *env, enum url_scheme scheme, const struct url_host *host);
+const struct proxy_server *proxyenv_for(const struct proxyenv *env, enum url_scheme scheme,
+                                        const struct url_host *host);
 
 #endif

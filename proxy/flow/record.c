@@ -1,7 +1,7 @@
 #include "proxy/flow/record.h"
 
 /* A date with five digits in its year has no RFC 3339 text. */
-#define TIME_MAX 253402300799999ull
+#define TIME_MAX     253402300799999ull
 #define REF_OVERHEAD 16 /* four lengths */
 
 static struct slice limited(struct slice s, size_t max) {

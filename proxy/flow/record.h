@@ -1,9 +1,10 @@
 /*
  * The record of a decision.
  *
- * Made by a worker, sent to the scribe (recorder.h), written by the scribe to its sinks (sinks.h). A request has two records with
- * one id: `verdict`, handed over before the request goes on, and `outcome`, when its answer has ended. A connection that was refused
- * before a request could be read has a `verdict` of its own. `gap` says how many records are missing, and where.
+ * Made by a worker, sent to the scribe (recorder.h), written by the scribe to its sinks (sinks.h). A
+ * request has two records with one id: `verdict`, handed over before the request goes on, and `outcome`,
+ * when its answer has ended. A connection that was refused before a request could be read has a `verdict`
+ * of its own. `gap` says how many records are missing, and where.
  *
  * In JSON and in Redis the keys are, each only where it has a value:
  *
@@ -22,7 +23,8 @@
  *     status       HTTP status that the client got
  *     sent, received   bytes of body from the client to the upstream, and back
  *     duration_ms
- *     count, from, to, sink   of a gap: how many records are missing, time of the first and the last, who lost them (channel, file, redis)
+ *     count, from, to, sink   of a gap: how many records are missing, the time of the first and of the last, and
+ *                  who lost them (channel, file, redis)
  *
  * Every slice is borrowed. No header value, no body and no secret has a place here.
  */
@@ -36,12 +38,12 @@
 #include "base/ulid.h"
 #include "base/url.h"
 
-#define RECORD_MSG 1 /* type of the message between worker and scribe */
-#define RECORD_REFS_MAX 5000
-#define RECORD_REFS_BYTES 40000 /* refs of one record; what is beyond is counted in `omitted` */
-#define RECORD_URL_MAX 4096     /* bytes of a url; what is beyond is cut and shown as "…" */
-#define RECORD_TEXT_MAX 1024    /* bytes of each other text */
-#define RECORD_JSON_MAX 524288 /* bytes of one line: the above with every byte escaped */
+#define RECORD_MSG        1 /* type of the message between worker and scribe */
+#define RECORD_REFS_MAX   5000
+#define RECORD_REFS_BYTES 40000  /* refs of one record; what is beyond is counted in `omitted` */
+#define RECORD_URL_MAX    4096   /* bytes of a url; what is beyond is cut and shown as "…" */
+#define RECORD_TEXT_MAX   1024   /* bytes of each other text */
+#define RECORD_JSON_MAX   524288 /* bytes of one line: the above with every byte escaped */
 
 enum record_event { RECORD_VERDICT, RECORD_OUTCOME, RECORD_GAP };
 
@@ -77,23 +79,25 @@ struct record {
     struct slice sink;
 };
 
-/* Appends a URL as the record shows it. `authority`, `path` and `query` are as received (they may be anything): a user name becomes
- * "*@", values of the query "*" unless `values`, control characters and non-ASCII bytes are percent-encoded, and the whole is cut at
- * RECORD_URL_MAX. Without a `path` (CONNECT, a refused handshake) only scheme and authority are written. */
-#define RECORD_URL_QUERY 1u  /* there is a query, be it empty */
+/* Appends a URL as the record shows it. `authority`, `path` and `query` are as received (they may be
+ * anything): a user name becomes "*@", values of the query "*" unless `values`, control characters and
+ * non-ASCII bytes are percent-encoded, and the whole is cut at RECORD_URL_MAX. Without a `path` (CONNECT,
+ * a refused handshake) only scheme and authority are written. */
+#define RECORD_URL_QUERY  1u /* there is a query, be it empty */
 #define RECORD_URL_VALUES 2u /* the operator asked for its values */
-int record_put_url(struct buf *out, enum url_scheme scheme, struct slice authority, struct slice path, struct slice query,
-                   unsigned flags);
+int record_put_url(struct buf *out, enum url_scheme scheme, struct slice authority, struct slice path,
+                   struct slice query, unsigned flags);
 
-/* Writes it as a message. Texts beyond their limit are cut, refs beyond theirs counted: it always fits, `m` never fails for a
- * buffer of MSG_MAX bytes. */
+/* Writes it as a message. Texts beyond their limit are cut, refs beyond theirs counted: it always fits,
+ * `m` never fails for a buffer of MSG_MAX bytes. */
 void record_encode(const struct record *r, struct msg_out *m, void *memory, size_t cap);
 
-/* Reads a message: the sender may be anybody. Slices point into it; refs into `refs`, which has room for RECORD_REFS_MAX. 0 or ERR_PEER
- * (then *r means nothing). */
+/* Reads a message: the sender may be anybody. Slices point into it; refs into `refs`, which has room for
+ * RECORD_REFS_MAX. 0 or ERR_PEER (then *r means nothing). */
 int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs);
 
-/* One JSON object with a line break behind it. Always valid JSON and UTF-8, whatever the record holds. 0, ERR_LIMIT, ERR_NOMEM. */
+/* One JSON object with a line break behind it. Always valid JSON and UTF-8, whatever the record holds. 0,
+ * ERR_LIMIT, ERR_NOMEM. */
 int record_json(const struct record *r, struct buf *out);
 
 /* The line for people, with a line break:

@@ -1,6 +1,6 @@
 /*
- * A record as JSON, as Redis fields and as a line for people. One function walks over the keys, in their order; the two writers say
- * what becomes of each.
+ * A record as JSON, as Redis fields and as a line for people. One function walks over the keys, in their
+ * order; the two writers say what becomes of each.
  */
 #include "proxy/flow/record.h"
 
@@ -158,14 +158,14 @@ int record_fields(const struct record *r, struct buf *text, struct record_fields
     return text->failed ? ERR_LIMIT : 0;
 }
 
-/* --- for people ------------------------------------------------------------------------------------------- */
+/* --- for people --------------------------------------------------------------------------------------- */
 
 /* Characters that a terminal acts on, or that reorder or hide what is around them. */
 static bool terminal_safe(uint32_t c) {
     if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad)
         return false;
-    return !((c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-             c == 0x061c || (c >= 0xe0000 && c <= 0xe007f));
+    return !((c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+             c == 0xfeff || c == 0x061c || (c >= 0xe0000 && c <= 0xe007f));
 }
 
 static uint32_t utf8_value(const unsigned char *p, size_t n) {

@@ -55,8 +55,8 @@ static void put_query(struct url_out *u, struct slice query, bool values) {
     }
 }
 
-int record_put_url(struct buf *out, enum url_scheme scheme, struct slice authority, struct slice path, struct slice query,
-                   unsigned flags) {
+int record_put_url(struct buf *out, enum url_scheme scheme, struct slice authority, struct slice path,
+                   struct slice query, unsigned flags) {
     struct url_out u = {.out = out, .left = RECORD_URL_MAX - 3};
     put_raw(&u, slice_str(url_scheme_name(scheme)));
     put_raw(&u, SLICE("://"));

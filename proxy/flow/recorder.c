@@ -12,9 +12,9 @@
 struct recorder {
     int fd; /* -1 once the scribe is gone */
     struct event *readable, *writable;
-    struct buf queue; /* u32 length (ours, native) and message, over and over */
-    bool waiting;     /* `writable` is added */
-    uint64_t lost;    /* ever */
+    struct buf queue;                     /* u32 length (ours, native) and message, over and over */
+    bool waiting;                         /* `writable` is added */
+    uint64_t lost;                        /* ever */
     uint64_t gap_count, gap_from, gap_to; /* of the gap that is open */
     void (*gone)(void *arg);
     void *arg;
@@ -90,8 +90,13 @@ static bool hand_over(struct recorder *c, const struct msg_out *m) {
 }
 
 static bool gap_report(struct recorder *c) {
-    struct record gap = {.event = RECORD_GAP, .time_ms = clock_wall_ms(), .id = ulid_new(), .count = c->gap_count,
-                         .from_ms = c->gap_from, .to_ms = c->gap_to, .sink = SLICE("channel")};
+    struct record gap = {.event = RECORD_GAP,
+                         .time_ms = clock_wall_ms(),
+                         .id = ulid_new(),
+                         .count = c->gap_count,
+                         .from_ms = c->gap_from,
+                         .to_ms = c->gap_to,
+                         .sink = SLICE("channel")};
     uint8_t memory[512];
     struct msg_out m;
     record_encode(&gap, &m, memory, sizeof memory);

@@ -1,6 +1,7 @@
 /*
- * A worker's end of the way to the scribe. Sending never blocks and never fails: what the socket can't take waits in a bounded queue,
- * what the queue can't take is counted, and as soon as there is room a `gap` record (sink "channel") says how many are missing.
+ * A worker's end of the way to the scribe. Sending never blocks and never fails: what the socket can't
+ * take waits in a bounded queue, what the queue can't take is counted, and as soon as there is room a
+ * `gap` record (sink "channel") says how many are missing.
  */
 #ifndef FLOW_RECORDER_H
 #define FLOW_RECORDER_H
@@ -13,8 +14,9 @@ struct recorder;
 
 #define RECORDER_BYTES (4u << 20)
 
-/* `fd` is a SOCK_SEQPACKET socket to the scribe, non-blocking; ownership passes. `gone` is called, once and from the event loop, when
- * the scribe has closed its end: the worker must end. NULL when memory is short. */
+/* `fd` is a SOCK_SEQPACKET socket to the scribe, non-blocking; ownership passes. `gone` is called, once
+ * and from the event loop, when the scribe has closed its end: the worker must end. NULL when memory is
+ * short. */
 struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void *arg), void *arg);
 void recorder_free(struct recorder *c);
 

@@ -6,8 +6,8 @@
 
 #define USAGE "expected redis://[user:password@]HOST[:PORT][/DB][?maxlen=N] or unix:PATH[?db=N]"
 
-#define REDIS_PORT 6379
-#define REDIS_DB_MAX 65535
+#define REDIS_PORT     6379
+#define REDIS_DB_MAX   65535
 #define REDIS_TEXT_MAX 512 /* of user and of password */
 
 static bool decode_percent(struct slice s, char *out, size_t cap, size_t *n) {
@@ -35,7 +35,8 @@ static int set_secret(struct secret *out, struct slice text, const char *what, s
     size_t n;
     int r = 0;
     if (!decode_percent(text, plain, sizeof plain, &n))
-        r = errmsg_set(msg, ERR_USAGE, "--redis: the %s is too long or has a '%%' without two hexadecimal digits", what);
+        r = errmsg_set(msg, ERR_USAGE,
+                       "--redis: the %s is too long or has a '%%' without two hexadecimal digits", what);
     else if (secret_set(out, slice_make(plain, n)))
         r = errmsg_set(msg, ERR_NOMEM, "--redis: out of memory");
     secret_wipe(plain, sizeof plain);
@@ -45,7 +46,8 @@ static int set_secret(struct secret *out, struct slice text, const char *what, s
 static int parse_userinfo(struct slice info, struct redis_url *u, struct errmsg *msg) {
     struct slice user, password;
     if (!slice_cut(info, ':', &user, &password))
-        return errmsg_set(msg, ERR_USAGE, "--redis: a user without a password; write user:password@ or :password@");
+        return errmsg_set(msg, ERR_USAGE,
+                          "--redis: a user without a password; write user:password@ or :password@");
     int r = set_secret(&u->user, user, "user name", msg);
     if (r == 0)
         r = set_secret(&u->password, password, "password", msg);
@@ -57,7 +59,8 @@ static int parse_userinfo(struct slice info, struct redis_url *u, struct errmsg 
 static int parse_number(struct slice s, uint64_t max, const char *what, uint64_t *out, struct errmsg *msg) {
     if (slice_u64(s, max, out))
         return 0;
-    return errmsg_set(msg, ERR_USAGE, "--redis: %s must be a number up to %llu", what, (unsigned long long)max);
+    return errmsg_set(msg, ERR_USAGE, "--redis: %s must be a number up to %llu", what,
+                      (unsigned long long)max);
 }
 
 static int parse_parameter(struct slice pair, bool local, struct redis_url *u, struct errmsg *msg) {
@@ -92,7 +95,8 @@ static int parse_parameters(struct slice query, bool local, struct redis_url *u,
 }
 
 static bool host_char(char c) {
-    return ascii_digit(c) || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || c == '-' || c == '.' || c == '_';
+    return ascii_digit(c) || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || c == '-' || c == '.' ||
+           c == '_';
 }
 
 static int parse_host(struct slice host, struct redis_url *u, struct errmsg *msg) {
@@ -182,7 +186,8 @@ int redis_url_parse(struct slice text, struct redis_url *out, struct errmsg *msg
     else if (slice_starts(text, SLICE("unix:")))
         r = parse_unix(slice_from(text, slice_starts(text, SLICE("unix:///")) ? 7 : 5), out, msg);
     else if (slice_starts(text, SLICE("rediss://")))
-        r = errmsg_set(msg, ERR_USAGE, "--redis: TLS to Redis (rediss://) is not supported; use unix: or a tunnel");
+        r = errmsg_set(msg, ERR_USAGE,
+                       "--redis: TLS to Redis (rediss://) is not supported; use unix: or a tunnel");
     else
         r = errmsg_set(msg, ERR_USAGE, "--redis: " USAGE);
     if (r == 0 && out->user.n && !out->password.n)

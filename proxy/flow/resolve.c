@@ -1,9 +1,10 @@
 /*
- * Theory of operation. A question that pins, hosts file, address syntax or the cache can answer gets its answer copied and
- * stands in `ready` until the event loop comes round. Any other hangs on the cache entry of its name, which is FLYING as long as
- * c-ares is asked; the first to want the name makes it so. When the answer is there, all who hang on it move to `ready`.
- * An entry that flies is never evicted; its own time limit gives up on c-ares and answers, and what c-ares says later
- * goes into the cache for the next one.
+ * Theory of operation. A question that pins, hosts file, address syntax or the cache can answer gets its
+ * answer copied and stands in `ready` until the event loop comes round. Any other hangs on the cache entry
+ * of its name, which is FLYING as long as c-ares is asked; the first to want the name makes it so. When
+ * the answer is there, all who hang on it move to `ready`. An entry that flies is never evicted; its own
+ * time limit gives up on c-ares and answers, and what c-ares says later goes into the cache for the next
+ * one.
  */
 #include "proxy/flow/resolve.h"
 
@@ -15,9 +16,9 @@
 #include "proxy/flow/dns_channel.h"
 #include "proxy/flow/hosts_file.h"
 
-#define BUCKETS 1024
+#define BUCKETS      1024
 #define TTL_NOTFOUND 5
-#define TTL_FAILED 1
+#define TTL_FAILED   1
 
 TAILQ_HEAD(query_list, resolve_query);
 
@@ -58,7 +59,7 @@ struct resolver {
     size_t cached, flying;
 };
 
-/* --- answers ---------------------------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------------------------ */
 
 static void query_remove(struct resolve_query *q) {
     TAILQ_REMOVE(q->list, q, link);
@@ -113,7 +114,7 @@ static void answer_entry(struct resolve_query *q, const struct entry *e) {
     q->answer.served = q->answer.err == 0 || q->answer.err == ERR_NOTFOUND;
 }
 
-/* --- the cache -------------------------------------------------------------------------------------------- */
+/* --- the cache ---------------------------------------------------------------------------------------- */
 
 static unsigned bucket_of(struct slice name) {
     uint32_t h = 2166136261u;
@@ -139,8 +140,8 @@ static void entry_free(struct entry *e) {
 static struct entry *entry_find(struct resolver *r, struct slice name) {
     struct entry *e;
     LIST_FOREACH(e, &r->buckets[bucket_of(name)], bucket)
-        if (slice_eq(slice_str(e->name), name))
-            return e;
+    if (slice_eq(slice_str(e->name), name))
+        return e;
     return NULL;
 }
 
@@ -211,7 +212,7 @@ static struct entry *entry_fly(struct resolver *r, struct slice name) {
     return e;
 }
 
-/* --- asking ----------------------------------------------------------------------------------------------- */
+/* --- asking ------------------------------------------------------------------------------------------- */
 
 static void fail(struct resolve_query *q, int err) {
     q->answer.err = err;
@@ -252,7 +253,8 @@ static void ask_dns(struct resolve_query *q, struct slice name) {
     }
 }
 
-static bool pinned(struct resolver *r, const struct url_host *host, uint16_t port, struct resolve_answer *answer) {
+static bool pinned(struct resolver *r, const struct url_host *host, uint16_t port,
+                   struct resolve_answer *answer) {
     for (size_t i = 0; i < r->npins; i++) {
         const struct resolve_pin *pin = &r->pins[i];
         if (pin->port != port || !slice_eq(url_host_slice(&pin->host), url_host_slice(host)))
@@ -264,7 +266,8 @@ static bool pinned(struct resolver *r, const struct url_host *host, uint16_t por
     return false;
 }
 
-/* A label that a C library would take for a number. Canonical hosts have none; what else may come is not looked up. */
+/* A label that a C library would take for a number. Canonical hosts have none; what else may come is not
+ * looked up. */
 static bool numeric_end(struct slice name) {
     size_t from = name.n;
     while (from > 0 && name.p[from - 1] != '.')
@@ -278,7 +281,8 @@ static bool numeric_end(struct slice name) {
     return true;
 }
 
-bool resolve_local(struct resolver *r, const struct url_host *host, uint16_t port, struct resolve_answer *answer) {
+bool resolve_local(struct resolver *r, const struct url_host *host, uint16_t port,
+                   struct resolve_answer *answer) {
     struct slice name = url_host_slice(host);
     struct addr found[RESOLVE_ADDRS_MAX];
     size_t n;
@@ -295,8 +299,8 @@ bool resolve_local(struct resolver *r, const struct url_host *host, uint16_t por
     return true;
 }
 
-struct resolve_query *resolve_start(struct resolver *r, const struct url_host *host, uint16_t port, resolve_done *done,
-                                    void *arg) {
+struct resolve_query *resolve_start(struct resolver *r, const struct url_host *host, uint16_t port,
+                                    resolve_done *done, void *arg) {
     struct resolve_query *q = calloc(1, sizeof *q);
     if (!q)
         return NULL;
@@ -318,7 +322,7 @@ void resolve_cancel(struct resolve_query *q) {
     free(q);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------- */
 
 /* Several --resolve for one origin add up, as long as there is room. */
 static void add_pin(struct resolver *r, const struct resolve_pin *pin) {
@@ -347,7 +351,8 @@ static int add_pins(struct resolver *r, const struct resolver_config *config, st
     return 0;
 }
 
-int resolver_new(struct event_base *base, const struct resolver_config *config, struct resolver **out, struct errmsg *msg) {
+int resolver_new(struct event_base *base, const struct resolver_config *config, struct resolver **out,
+                 struct errmsg *msg) {
     struct resolver *r = calloc(1, sizeof *r);
     if (!r)
         return errmsg_set(msg, ERR_NOMEM, "resolver: out of memory");

@@ -1,6 +1,7 @@
 #include "proxy/flow/resolve.h"
 
-#define EXPECTED "expected HOST:PORT:ADDRESS[:PORT], IPv6 addresses in brackets, several addresses with commas"
+#define EXPECTED                                                                                             \
+    "expected HOST:PORT:ADDRESS[:PORT], IPv6 addresses in brackets, several addresses with commas"
 
 /* The length of a host at the start of `s`: up to the colon, or to the bracket that closes. */
 static size_t host_length(struct slice s) {
@@ -39,7 +40,8 @@ int resolve_pin_parse(struct slice text, struct resolve_pin *out, struct errmsg 
     if (url_host_parse(slice_sub(text, 0, n), &pin.host, &why))
         return errmsg_set(msg, ERR_USAGE, "--resolve %.*s: %s", SLICE_ARG(text), why.text);
     if (!slice_cut(slice_from(text, n + 1), ':', &port, &targets) || !parse_port(port, &pin.port))
-        return errmsg_set(msg, ERR_USAGE, "--resolve %.*s: no port, or no address behind it; " EXPECTED, SLICE_ARG(text));
+        return errmsg_set(msg, ERR_USAGE, "--resolve %.*s: no port, or no address behind it; " EXPECTED,
+                          SLICE_ARG(text));
     for (bool more = true; more && r == 0;) {
         struct slice target;
         more = slice_cut(targets, ',', &target, &targets);

@@ -31,7 +31,8 @@ void sink_file_free(struct sink_file *s) {
     free(s);
 }
 
-/* Bytes written, or -1. A short write means that the disk is full (or a limit reached): what is missing is tried once. */
+/* Bytes written, or -1. A short write means that the disk is full (or a limit reached): what is missing is
+ * tried once. */
 static ssize_t write_all(int fd, struct slice s) {
     size_t done = 0;
     while (done < s.n) {
@@ -47,7 +48,8 @@ static ssize_t write_all(int fd, struct slice s) {
 
 static int failed(struct sink_file *s, int saved, uint64_t time_ms) {
     if (!s->broken)
-        log_error("decisions can't be written to the log file (%s); they are counted, and it is tried again with each",
+        log_error("decisions can't be written to the log file (%s); they are counted, and it is tried again "
+                  "with each",
                   strerror(saved));
     s->broken = true;
     if (s->count == 0)
@@ -70,7 +72,8 @@ int sink_file_write(struct sink_file *s, struct slice line, uint64_t time_ms) {
         return failed(s, errno, time_ms);
     }
     if (s->broken)
-        log_warn("decisions are written to the log file again; %llu are missing", (unsigned long long)s->count);
+        log_warn("decisions are written to the log file again; %llu are missing",
+                 (unsigned long long)s->count);
     s->broken = false;
     return 0;
 }
@@ -78,8 +81,13 @@ int sink_file_write(struct sink_file *s, struct slice line, uint64_t time_ms) {
 bool sink_file_take_gap(struct sink_file *s, bool force, struct record *gap) {
     if (s->count == 0 || (s->broken && !force))
         return false;
-    *gap = (struct record){.event = RECORD_GAP, .id = ulid_new(), .time_ms = clock_wall_ms(), .count = s->count,
-                           .from_ms = s->from_ms, .to_ms = s->to_ms, .sink = SLICE("file")};
+    *gap = (struct record){.event = RECORD_GAP,
+                           .id = ulid_new(),
+                           .time_ms = clock_wall_ms(),
+                           .count = s->count,
+                           .from_ms = s->from_ms,
+                           .to_ms = s->to_ms,
+                           .sink = SLICE("file")};
     s->count = 0;
     return true;
 }

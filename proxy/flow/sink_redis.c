@@ -1,9 +1,10 @@
 /*
  * The queue and the connection.
  *
- * The queue is one list of formatted commands. Those that are on their way are its front part, up to `unsent`; `awaited` is
- * the one that the next reply is about, since Redis answers in order. A confirmed one leaves the list; one that was refused
- * stays, and when all replies are in (or the connection is gone) everything left is unsent again.
+ * The queue is one list of formatted commands. Those that are on their way are its front part, up to
+ * `unsent`; `awaited` is the one that the next reply is about, since Redis answers in order. A confirmed
+ * one leaves the list; one that was refused stays, and when all replies are in (or the connection is gone)
+ * everything left is unsent again.
  *
  *     OFF -- timer --> CONNECTING -> GREETING (AUTH, SELECT) -> READY
  *      ^___________________|_______________|_____________________|      any trouble: drop, back off
@@ -21,8 +22,8 @@
 #include "base/log.h"
 
 #define BACKOFF_FIRST_MS 100
-#define BACKOFF_LAST_MS 5000
-#define FLIGHT_BYTES (1u << 20)
+#define BACKOFF_LAST_MS  5000
+#define FLIGHT_BYTES     (1u << 20)
 
 struct item {
     TAILQ_ENTRY(item) link;
@@ -48,7 +49,7 @@ struct sink_redis {
 
     TAILQ_HEAD(, item) queue;
     struct item *unsent, *awaited;
-    size_t queued, bytes;         /* of the whole queue */
+    size_t queued, bytes;        /* of the whole queue */
     size_t flight, flight_bytes; /* of what is on its way */
 
     uint64_t gap_count, gap_from, gap_to;       /* open: newcomers are dropped */
@@ -66,7 +67,7 @@ static void set_timer(struct sink_redis *s, unsigned ms) {
     event_add(s->timer, &t);
 }
 
-/* --- the connection --------------------------------------------------------------------------------------- */
+/* --- the connection ----------------------------------------------------------------------------------- */
 
 static void trouble(struct sink_redis *s, const char *what, const char *detail) {
     s->stats.errors++;
@@ -203,7 +204,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg) {
     drop_connection(s);
 }
 
-/* --- the queue -------------------------------------------------------------------------------------------- */
+/* --- the queue ---------------------------------------------------------------------------------------- */
 
 static void item_remove(struct sink_redis *s, struct item *item) {
     TAILQ_REMOVE(&s->queue, item, link);
@@ -276,7 +277,8 @@ static bool enqueue(struct sink_redis *s, const struct record *r) {
     return item != NULL;
 }
 
-static void merge(uint64_t *count, uint64_t *from, uint64_t *to, uint64_t more, uint64_t first, uint64_t last) {
+static void merge(uint64_t *count, uint64_t *from, uint64_t *to, uint64_t more, uint64_t first,
+                  uint64_t last) {
     if (*count == 0)
         *from = first;
     *to = last;
@@ -287,11 +289,17 @@ static void merge(uint64_t *count, uint64_t *from, uint64_t *to, uint64_t more, 
 static void close_gap(struct sink_redis *s) {
     if (s->gap_count == 0)
         return;
-    struct record gap = {.event = RECORD_GAP, .id = ulid_new(), .time_ms = clock_wall_ms(), .count = s->gap_count,
-                         .from_ms = s->gap_from, .to_ms = s->gap_to, .sink = SLICE("redis")};
+    struct record gap = {.event = RECORD_GAP,
+                         .id = ulid_new(),
+                         .time_ms = clock_wall_ms(),
+                         .count = s->gap_count,
+                         .from_ms = s->gap_from,
+                         .to_ms = s->gap_to,
+                         .sink = SLICE("redis")};
     if (!enqueue(s, &gap))
         return;
-    log_warn("redis: %" PRIu64 " decisions did not fit into the queue and are missing from the stream", s->gap_count);
+    log_warn("redis: %" PRIu64 " decisions did not fit into the queue and are missing from the stream",
+             s->gap_count);
     merge(&s->ended_count, &s->ended_from, &s->ended_to, s->gap_count, s->gap_from, s->gap_to);
     s->gap_count = 0;
 }
@@ -309,7 +317,7 @@ bool sink_redis_write(struct sink_redis *s, const struct record *r) {
     return false;
 }
 
-/* --- sending ---------------------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------------------ */
 
 static void confirmed(struct sink_redis *s, struct item *item) {
     s->stats.delivered += item->weight;
@@ -372,7 +380,7 @@ static void pump(struct sink_redis *s) {
         set_timer(s, SINK_REDIS_COMMAND_MS);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------- */
 
 struct sink_redis *sink_redis_new(struct event_base *base, struct redis_url *url) {
     struct sink_redis *s = calloc(1, sizeof *s);
@@ -411,8 +419,8 @@ bool sink_redis_take_gap(struct sink_redis *s, bool force, struct record *gap) {
     if (force) {
         struct item *item;
         TAILQ_FOREACH(item, &s->queue, link)
-            if (item->weight)
-                merge(&count, &from, &to, 1, item->time_ms, item->time_ms);
+        if (item->weight)
+            merge(&count, &from, &to, 1, item->time_ms, item->time_ms);
         if (s->gap_count)
             merge(&count, &from, &to, s->gap_count, s->gap_from, s->gap_to);
         s->gap_count = 0;
@@ -420,8 +428,13 @@ bool sink_redis_take_gap(struct sink_redis *s, bool force, struct record *gap) {
     s->ended_count = 0;
     if (count == 0)
         return false;
-    *gap = (struct record){.event = RECORD_GAP, .id = ulid_new(), .time_ms = clock_wall_ms(), .count = count,
-                           .from_ms = from, .to_ms = to, .sink = SLICE("redis")};
+    *gap = (struct record){.event = RECORD_GAP,
+                           .id = ulid_new(),
+                           .time_ms = clock_wall_ms(),
+                           .count = count,
+                           .from_ms = from,
+                           .to_ms = to,
+                           .sink = SLICE("redis")};
     return true;
 }
 

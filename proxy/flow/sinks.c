@@ -31,9 +31,9 @@ bool sinks_colour(int fd) {
 }
 
 /*
- * Standard error may be a pipe that nobody reads or a stopped terminal, and the scribe must not wait for it. The
- * descriptor is shared with the user's shell, so its flags are not ours to change: poll tells, and promises a pipe
- * room for PIPE_BUF bytes. What can't be written is left out; the file has it.
+ * Standard error may be a pipe that nobody reads or a stopped terminal, and the scribe must not wait for
+ * it. The descriptor is shared with the user's shell, so its flags are not ours to change: poll tells, and
+ * promises a pipe room for PIPE_BUF bytes. What can't be written is left out; the file has it.
  */
 static void write_line(struct sinks *s, const struct record *r) {
     if (s->line_fd < 0 || !record_shown(r, s->loudness))
@@ -94,7 +94,7 @@ int sinks_receive(struct sinks *s, struct msg_in *m) {
     return err;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------- */
 
 static void stopped(struct sinks *s) {
     void (*done)(void *) = s->done;

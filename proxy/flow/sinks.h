@@ -1,9 +1,8 @@
 /*
- * All sinks of the scribe together: every record goes to the file, to Redis and, if it is to be shown, to standard error; a gap of one
- * is written to all. This is what the scribe's main uses:
+ * All sinks of the scribe together: every record goes to the file, to Redis and, if it is to be shown, to
+ * standard error; a gap of one is written to all. This is what the scribe's main uses:
  *
- *     sinks_new - sinks_receive for each message of a worker - sinks_stop, which drains for at most SINKS_STOP_MS and then calls back -
- *     sinks_free
+ *     sinks_new - sinks_receive for each message of a worker - sinks_stop - sinks_free
  */
 #ifndef FLOW_SINKS_H
 #define FLOW_SINKS_H

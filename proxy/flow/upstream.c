@@ -12,7 +12,7 @@
 #define SITES_MAX 1024 /* kept for their sessions when nobody uses them */
 #define SELF_NAME "exeat.internal"
 
-/* --- sessions ------------------------------------------------------------------------------------------------------ */
+/* --- sessions ----------------------------------------------------------------------------------------- */
 
 /* OpenSSL has a session that may be resumed. 1: it is ours now. */
 static int on_session(SSL *ssl, SSL_SESSION *session) {
@@ -32,7 +32,8 @@ static int on_session(SSL *ssl, SSL_SESSION *session) {
 static SSL_SESSION *site_session(struct site *site) {
     while (site->nsessions) {
         SSL_SESSION *s = site->sessions[--site->nsessions];
-        bool good = SSL_SESSION_is_resumable(s) && SSL_SESSION_get_time(s) + SSL_SESSION_get_timeout(s) > time(NULL);
+        bool good =
+            SSL_SESSION_is_resumable(s) && SSL_SESSION_get_time(s) + SSL_SESSION_get_timeout(s) > time(NULL);
         if (good && SSL_SESSION_get_protocol_version(s) < TLS1_3_VERSION) {
             SSL_SESSION_up_ref(s);
             site->nsessions++;
@@ -63,7 +64,7 @@ int site_tls(struct site *site, struct io *io, struct upstream *u) {
     return io_tls(io, ssl);
 }
 
-/* --- sites --------------------------------------------------------------------------------------------------------- */
+/* --- sites -------------------------------------------------------------------------------------------- */
 
 static unsigned bucket_of(const struct upstream_origin *o) {
     uint32_t h = 2166136261u ^ o->port ^ (uint32_t)o->scheme << 16;
@@ -73,16 +74,18 @@ static unsigned bucket_of(const struct upstream_origin *o) {
 }
 
 static bool same_origin(const struct upstream_origin *a, const struct upstream_origin *b) {
-    return a->scheme == b->scheme && a->port == b->port && slice_eq(url_host_slice(&a->host), url_host_slice(&b->host));
+    return a->scheme == b->scheme && a->port == b->port &&
+           slice_eq(url_host_slice(&a->host), url_host_slice(&b->host));
 }
 
 /* Finds or makes the site, and counts the caller as a user. NULL when memory is short. */
-static struct site *site_get(struct upstream_pool *p, const struct upstream_origin *origin, bool private_address) {
+static struct site *site_get(struct upstream_pool *p, const struct upstream_origin *origin,
+                             bool private_address) {
     unsigned bucket = bucket_of(origin);
     struct site *site;
     LIST_FOREACH(site, &p->buckets[bucket], bucket)
-        if (site->private_address == private_address && same_origin(&site->origin, origin))
-            break;
+    if (site->private_address == private_address && same_origin(&site->origin, origin))
+        break;
     if (site) {
         TAILQ_REMOVE(&p->sites, site, age);
     } else {
@@ -120,7 +123,7 @@ static void site_put(struct upstream_pool *p, struct site *site) {
     }
 }
 
-/* --- links --------------------------------------------------------------------------------------------------------- */
+/* --- links -------------------------------------------------------------------------------------------- */
 
 static const struct io_events no_events;
 
@@ -218,9 +221,10 @@ void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_m
     site_put(p, site);
 }
 
-/* --- attempts ------------------------------------------------------------------------------------------------------ */
+/* --- attempts ----------------------------------------------------------------------------------------- */
 
-void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer, const char *format, ...) {
+void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer,
+                  const char *format, ...) {
     va_list args;
     if (a->decided)
         return;
@@ -243,13 +247,15 @@ void attempt_made(struct upstream_attempt *a, struct io *io) {
     }
     io_own(io, &no_events, NULL);
     io_deadline(io, 0);
-    *l = (struct link){.link = {.io = io, .peer = a->peer, .proxied = a->proxy != NULL}, .pool = a->pool, .site = a->site};
+    *l = (struct link){
+        .link = {.io = io, .peer = a->peer, .proxied = a->proxy != NULL}, .pool = a->pool, .site = a->site};
     a->decided = true;
     a->made = l;
     event_active(&a->timer, EV_TIMEOUT, 0);
 }
 
-/* Takes the attempt apart; what it made or how it failed has been taken out. Its use of the site passes to the caller. */
+/* Takes the attempt apart; what it made or how it failed has been taken out. Its use of the site passes to
+ * the caller. */
 static void attempt_free(struct upstream_attempt *a) {
     TAILQ_REMOVE(&a->pool->attempts, a, entry);
     event_del(&a->timer);
@@ -265,8 +271,9 @@ static void on_decided(evutil_socket_t fd, short what, void *arg) {
     (void)fd;
     (void)what;
     if (!a->decided)
-        attempt_fail(a, UPSTREAM_TIMEOUT, a->peer.len ? &a->peer : NULL, "no connection to %s within %d seconds",
-                     a->site->origin.host.text, UPSTREAM_CONNECT_MS / 1000);
+        attempt_fail(a, UPSTREAM_TIMEOUT, a->peer.len ? &a->peer : NULL,
+                     "no connection to %s within %d seconds", a->site->origin.host.text,
+                     UPSTREAM_CONNECT_MS / 1000);
     if (a->made) {
         struct link *l = a->made;
         attempt_free(a);
@@ -313,10 +320,10 @@ static bool pool_room(struct upstream_pool *p) {
     if (p->open < UPSTREAM_OPEN_PER_POOL)
         return true;
     TAILQ_FOREACH(site, &p->sites, age)
-        if (site->nidle) {
-            idle_drop(TAILQ_LAST(&site->idle, link_list));
-            return true;
-        }
+    if (site->nidle) {
+        idle_drop(TAILQ_LAST(&site->idle, link_list));
+        return true;
+    }
     return false;
 }
 
@@ -350,7 +357,8 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     if (is_self(&origin->host)) {
         attempt_fail(a, UPSTREAM_SELF, NULL, "%s is exeat itself", origin->host.text);
     } else if (!room) {
-        attempt_fail(a, UPSTREAM_LIMIT, NULL, "this sandbox has %d connections open already", UPSTREAM_OPEN_PER_POOL);
+        attempt_fail(a, UPSTREAM_LIMIT, NULL, "this sandbox has %d connections open already",
+                     UPSTREAM_OPEN_PER_POOL);
     } else {
         event_add(&a->timer, &limit);
         dial_start(a);
@@ -358,12 +366,12 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     return a;
 }
 
-/* --- words --------------------------------------------------------------------------------------------------------- */
+/* --- words -------------------------------------------------------------------------------------------- */
 
 const char *upstream_reason_code(enum upstream_reason reason) {
     static const char *const codes[] = {
-        "upstream-name-unknown", "upstream-name-failed", "upstream-address",     "upstream-self",
-        "upstream-unreachable",  "upstream-timeout",     "upstream-tls",         "upstream-certificate",
+        "upstream-name-unknown", "upstream-name-failed", "upstream-address",  "upstream-self",
+        "upstream-unreachable",  "upstream-timeout",     "upstream-tls",      "upstream-certificate",
         "upstream-proxy",        "upstream-limit",       "upstream-internal",
     };
     _Static_assert(sizeof codes / sizeof codes[0] == UPSTREAM_INTERNAL + 1, "a word for each reason");
@@ -374,7 +382,7 @@ bool upstream_reason_refusal(enum upstream_reason reason) {
     return reason == UPSTREAM_ADDRESS || reason == UPSTREAM_SELF;
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------- */
 
 struct upstream *upstream_new(const struct upstream_config *config) {
     struct upstream *u = calloc(1, sizeof *u);

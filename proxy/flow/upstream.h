@@ -3,26 +3,29 @@
  *
  *     resolve once -> check every address -> connect to that very address -> TLS, chain and name verified -> ready
  *
- * Where the client wanted to go by its own choice of address plays no part: the origin's name (canonical, judged by policy) is what
- * counts. Addresses that are not public (addr_kind) are refused unless the operator named them with --resolve; each
- * address is checked on each attempt, so no answer that changes between two looks gets through. All good addresses are tried, IPv6 and
- * IPv4 in turn, the next one UPSTREAM_STAGGER_MS after the last or as soon as it failed (RFC 8305); the first to connect wins.
- * TLS is 1.2 or later, with SNI (none for an address), the chain verified against the roots and the certificate against the name or the
- * address, always; ALPN offers http/1.1. Sessions are resumed within one sandbox and origin. Not one byte of a request is
- * written before all of that has passed.
+ * Where the client wanted to go by its own choice of address plays no part: the origin's name (canonical,
+ * judged by policy) is what counts. Addresses that are not public (addr_kind) are refused unless the
+ * operator named them with --resolve; each address is checked on each attempt, so no answer that changes
+ * between two looks gets through. All good addresses are tried, IPv6 and IPv4 in turn, the next one
+ * UPSTREAM_STAGGER_MS after the last or as soon as it failed (RFC 8305); the first to connect wins. TLS is
+ * 1.2 or later, with SNI (none for an address), the chain verified against the roots and the certificate
+ * against the name or the address, always; ALPN offers http/1.1. Sessions are resumed within one sandbox
+ * and origin. Not one byte of a request is written before all of that has passed.
  *
- * Behind a proxy of the environment (proxyenv.h) the way is CONNECT, for http origins too. Where exeat can resolve the origin itself, all
- * of its addresses must be public there too, else the request is refused; where it can't (a host without DNS of its own), the proxy's
- * word is all there is. An origin that --resolve names is asked of the proxy by that address.
+ * Behind a proxy of the environment (proxyenv.h) the way is CONNECT, for http origins too. Where exeat can
+ * resolve the origin itself, all of its addresses must be public there too, else the request is refused;
+ * where it can't (a host without DNS of its own), the proxy's word is all there is. An origin that
+ * --resolve names is asked of the proxy by that address.
  *
- * One `struct upstream` per worker; one `struct upstream_pool` per sandbox: connections and sessions are never shared between
- * sandboxes. Within a pool a connection belongs to one origin (scheme, host, port).
+ * One `struct upstream` per worker; one `struct upstream_pool` per sandbox: connections and sessions are
+ * never shared between sandboxes. Within a pool a connection belongs to one origin (scheme, host, port).
  *
- * An idle connection is watched: whatever arrives on it (the peer's end, or bytes nobody asked for) drops it at once. It is looked at
- * again just before it is handed out. It is kept for UPSTREAM_IDLE_MS, below what common servers grant. A server may
- * still close while the next request is on its way: `reused` tells the caller that a failure without a byte of an answer may be that
- * race, to be tried once more with `fresh` if the request can be repeated. For a request that can't be repeated ask for `fresh`
- * from the start.
+ * An idle connection is watched: whatever arrives on it (the peer's end, or bytes nobody asked for) drops
+ * it at once. It is looked at again just before it is handed out. It is kept for UPSTREAM_IDLE_MS, below
+ * what common servers grant. A server may still close while the next request is on its way: `reused` tells
+ * the caller that a failure without a byte of an answer may be that race, to be tried once more with
+ * `fresh` if the request can be repeated. For a request that can't be repeated ask for `fresh` from the
+ * start.
  */
 #ifndef FLOW_UPSTREAM_H
 #define FLOW_UPSTREAM_H
@@ -37,16 +40,16 @@ struct proxyenv;
 struct resolver;
 struct ssl_ctx_st;
 
-#define UPSTREAM_IDLE_MS 4000
-#define UPSTREAM_KEEP_MS 60000 /* where the server says that it keeps a connection as long */
+#define UPSTREAM_IDLE_MS         4000
+#define UPSTREAM_KEEP_MS         60000 /* where the server says that it keeps a connection as long */
 #define UPSTREAM_IDLE_PER_ORIGIN 64
-#define UPSTREAM_IDLE_PER_POOL 256
-#define UPSTREAM_OPEN_PER_POOL 4096 /* connections handed out, being made or idle */
-#define UPSTREAM_CONNECT_MS 30000   /* from the first look at the name to a verified connection */
-#define UPSTREAM_STAGGER_MS 250
-#define UPSTREAM_ADDRESS_MS 10000 /* for one address to accept */
+#define UPSTREAM_IDLE_PER_POOL   256
+#define UPSTREAM_OPEN_PER_POOL   4096  /* connections handed out, being made or idle */
+#define UPSTREAM_CONNECT_MS      30000 /* from the first look at the name to a verified connection */
+#define UPSTREAM_STAGGER_MS      250
+#define UPSTREAM_ADDRESS_MS      10000 /* for one address to accept */
 
-/* --- shared by all pools of a worker --------------------------------------------------------------------------------- */
+/* --- shared by all pools of a worker ------------------------------------------------------------------ */
 
 struct upstream;
 
@@ -58,15 +61,15 @@ struct upstream_config {
 };
 
 struct upstream *upstream_new(const struct upstream_config *config); /* NULL when memory is short */
-void upstream_free(struct upstream *u);                               /* after its pools */
+void upstream_free(struct upstream *u);                              /* after its pools */
 
-/* --- one sandbox's ---------------------------------------------------------------------------------------------------- */
+/* --- one sandbox's ------------------------------------------------------------------------------------ */
 
 struct upstream_pool;
 
 struct upstream_pool *upstream_pool_new(struct upstream *u); /* NULL when memory is short */
-/* Closes idle connections and cancels attempts without calling anybody back. Links that are handed out stay good and are closed when
- * they are released. */
+/* Closes idle connections and cancels attempts without calling anybody back. Links that are handed out
+ * stay good and are closed when they are released. */
 void upstream_pool_free(struct upstream_pool *p);
 
 struct upstream_origin {
@@ -77,27 +80,28 @@ struct upstream_origin {
 
 /* Why there is no connection. */
 enum upstream_reason {
-    UPSTREAM_NAME_UNKNOWN,  /* no such name, or no address */
-    UPSTREAM_NAME_FAILED,   /* the name servers fail, refuse or are silent */
-    UPSTREAM_ADDRESS,       /* the name leads to no address that may be connected to */
-    UPSTREAM_SELF,          /* exeat's own name or address */
-    UPSTREAM_UNREACHABLE,   /* refused, reset, no route */
-    UPSTREAM_TIMEOUT,       /* a time limit passed */
-    UPSTREAM_TLS,           /* the handshake failed */
-    UPSTREAM_CERTIFICATE,   /* not verified: self-signed, expired, another name, an unknown root … */
-    UPSTREAM_PROXY,         /* the environment's proxy said no */
-    UPSTREAM_LIMIT,         /* too many connections of this sandbox */
-    UPSTREAM_INTERNAL,      /* memory, descriptors */
+    UPSTREAM_NAME_UNKNOWN, /* no such name, or no address */
+    UPSTREAM_NAME_FAILED,  /* the name servers fail, refuse or are silent */
+    UPSTREAM_ADDRESS,      /* the name leads to no address that may be connected to */
+    UPSTREAM_SELF,         /* exeat's own name or address */
+    UPSTREAM_UNREACHABLE,  /* refused, reset, no route */
+    UPSTREAM_TIMEOUT,      /* a time limit passed */
+    UPSTREAM_TLS,          /* the handshake failed */
+    UPSTREAM_CERTIFICATE,  /* not verified: self-signed, expired, another name, an unknown root … */
+    UPSTREAM_PROXY,        /* the environment's proxy said no */
+    UPSTREAM_LIMIT,        /* too many connections of this sandbox */
+    UPSTREAM_INTERNAL,     /* memory, descriptors */
 };
 
 /* A stable word for logs and tests: "upstream-certificate". Never NULL. */
 const char *upstream_reason_code(enum upstream_reason reason);
-/* Whether it is a refusal of ours (403: address, self) rather than trouble of the upstream's (502; 504 for a time limit). */
+/* Whether it is a refusal of ours (403: address, self) rather than trouble of the upstream's (502; 504 for
+ * a time limit). */
 bool upstream_reason_refusal(enum upstream_reason reason);
 
 struct upstream_failure {
     enum upstream_reason reason;
-    const char *text; /* for people, one line: "certificate of a.test is not trusted: self-signed certificate"; no secret in it */
+    const char *text; /* for people, one line; no secret is in it */
     struct addr peer; /* the address that the failure is about; len 0: none */
 };
 
@@ -110,9 +114,10 @@ struct upstream_link {
 };
 
 struct upstream_options {
-    bool fresh;           /* none that was used before */
-    bool private_address; /* policy named the host by its address: private ranges are meant (verdict.names_address).
-                             Loopback, link-local, metadata and the rest stay refused. */
+    bool fresh; /* none that was used before */
+    /* Policy named the host by its address (verdict.names_address): private ranges are meant. Loopback,
+     * link-local, metadata and the rest stay refused. */
+    bool private_address;
 };
 
 struct upstream_callbacks {
@@ -123,19 +128,21 @@ struct upstream_callbacks {
 struct upstream_attempt;
 
 /*
- * Gets a connection to `origin`. One of the callbacks is called, once, always from the event loop and never within this call. The handle
- * is gone when the callback begins. Returns NULL when memory is short (then nobody is called).
+ * Gets a connection to `origin`. One of the callbacks is called, once, always from the event loop and
+ * never within this call. The handle is gone when the callback begins. Returns NULL when memory is short
+ * (then nobody is called).
  */
 struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct upstream_origin *origin,
-                                          const struct upstream_options *options, const struct upstream_callbacks *callbacks,
-                                          void *arg);
+                                          const struct upstream_options *options,
+                                          const struct upstream_callbacks *callbacks, void *arg);
 void upstream_cancel(struct upstream_attempt *a);
 
 /*
- * Gives a connection back. `reusable`: the answer has ended where its framing said, nothing lies unread or unwritten, and
- * neither side said "close"; otherwise it is closed (TLS gets its close_notify). `keep_ms` is the server's own word
- * (Keep-Alive: timeout) in milliseconds, 0 if it gave none: then a second less than that counts instead of
- * UPSTREAM_IDLE_MS, up to UPSTREAM_KEEP_MS. The link is gone; no callback of the caller's comes any more.
+ * Gives a connection back. `reusable`: the answer has ended where its framing said, nothing lies unread or
+ * unwritten, and neither side said "close"; otherwise it is closed (TLS gets its close_notify). `keep_ms`
+ * is the server's own word (Keep-Alive: timeout) in milliseconds, 0 if it gave none: then a second less
+ * than that counts instead of UPSTREAM_IDLE_MS, up to UPSTREAM_KEEP_MS. The link is gone; no callback of
+ * the caller's comes any more.
  */
 void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_ms);
 

@@ -21,8 +21,9 @@
 
 struct upstream {
     struct upstream_config config;
-    bool dns_works;           /* an answer of a name server has come, at some time */
-    uint64_t dns_absent_until; /* behind a proxy, a host without DNS is not asked again before (monotonic ms) */
+    bool dns_works; /* an answer of a name server has come, at some time */
+    uint64_t
+        dns_absent_until; /* behind a proxy, a host without DNS is not asked again before (monotonic ms) */
 };
 
 /* The public link is the first member. */
@@ -81,8 +82,8 @@ struct upstream_attempt {
     char text[512]; /* of the failure */
 
     /* dial.c's */
-    bool dialling; /* dial_start was called */
-    const struct proxy_server *proxy; /* NULL: directly */
+    bool dialling;                      /* dial_start was called */
+    const struct proxy_server *proxy;   /* NULL: directly */
     char connect_to[URL_HOST_MAX + 16]; /* host:port of CONNECT */
     struct resolve_query *query;
     struct addr addrs[RESOLVE_ADDRS_MAX];
@@ -96,8 +97,8 @@ struct upstream_attempt {
 };
 
 /* Decides an attempt; the caller hears of it from the event loop. */
-void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer,
+                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Takes the io. */
 void attempt_made(struct upstream_attempt *a, struct io *io);
 
@@ -106,7 +107,8 @@ void dial_start(struct upstream_attempt *a);
 /* Frees what dialling holds, at any time. */
 void dial_release(struct upstream_attempt *a);
 
-/* Readies the io's TLS for the site: name, session, and where new sessions go. 0 or an error of ca_upstream_prepare. */
+/* Readies the io's TLS for the site: name, session, and where new sessions go. 0 or an error of
+ * ca_upstream_prepare. */
 int site_tls(struct site *site, struct io *io, struct upstream *u);
 
 #endif

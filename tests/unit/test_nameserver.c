@@ -186,7 +186,8 @@ static void over_tcp(void **state) {
     rig_close(&g);
 }
 
-/* Many connections that say nothing: no more than the limit are held, and none keeps a later one out for good. */
+/* Many connections that say nothing: no more than the limit are held, and none keeps a later one out for
+ * good. */
 static void tcp_limit(void **state) {
     struct rig g;
     int fds[NAMESERVER_TCP_MAX + 20];

@@ -66,7 +66,8 @@ static void which_variable(void **state) {
 static void authorization(void **state) {
     (void)state;
     assert_int_equal(load(ENV("https_proxy", "http://Aladdin:open%20sesame@p:1"), NULL), 0);
-    assert_true(slice_eq(secret_slice(&env.https.authorization), SLICE("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")));
+    assert_true(
+        slice_eq(secret_slice(&env.https.authorization), SLICE("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")));
     proxyenv_release(&env);
     assert_null(env.https.authorization.bytes);
     assert_int_equal(load(ENV("https_proxy", "joe@p:1"), NULL), 0);
@@ -79,8 +80,20 @@ static void authorization(void **state) {
 
 static void refused(void **state) {
     static const char *const bad[] = {
-        "socks5://p:1", "https://joe:SECRET-P@p:1", "ftp://p", "http://", "p:0", "p:x", "http://p/SECRET-P", "joe:SECRET-P%zz@p",
-        "joe:SECRET-P%0a@p", "joe:SECRET-P@", "joe:SECRET-P@p q", "[::1", "p:99999", "joe:SECRET-P@0x7f.1",
+        "socks5://p:1",
+        "https://joe:SECRET-P@p:1",
+        "ftp://p",
+        "http://",
+        "p:0",
+        "p:x",
+        "http://p/SECRET-P",
+        "joe:SECRET-P%zz@p",
+        "joe:SECRET-P%0a@p",
+        "joe:SECRET-P@",
+        "joe:SECRET-P@p q",
+        "[::1",
+        "p:99999",
+        "joe:SECRET-P@0x7f.1",
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -96,13 +109,16 @@ static void refused(void **state) {
 
 static void no_proxy(void **state) {
     (void)state;
-    assert_int_equal(load(ENV("all_proxy", "p:1", "no_proxy",
-                              "corp.test, .dot.test,10.0.0.0/8 192.0.2.7,2001:db8::/32,bad..name,1.2.3.4/99,,[::1]"),
-                          NULL), 0);
-    static const char *const past[] = {"corp.test", "a.corp.test", "dot.test", "b.a.dot.test", "10.255.0.1", "192.0.2.7",
-                                       "[2001:db8:ffff::1]", "[::1]"};
-    static const char *const through[] = {"corp.test.example", "xcorp.test", "a.test", "11.0.0.1", "192.0.2.8", "1.2.3.4",
-                                          "[2001:db9::1]", "10.0.0.1.example", "test"};
+    assert_int_equal(
+        load(ENV("all_proxy", "p:1", "no_proxy",
+                 "corp.test, .dot.test,10.0.0.0/8 192.0.2.7,2001:db8::/32,bad..name,1.2.3.4/99,,[::1]"),
+             NULL),
+        0);
+    static const char *const past[] = {"corp.test",  "a.corp.test", "dot.test",           "b.a.dot.test",
+                                       "10.255.0.1", "192.0.2.7",   "[2001:db8:ffff::1]", "[::1]"};
+    static const char *const through[] = {"corp.test.example", "xcorp.test",       "a.test",
+                                          "11.0.0.1",          "192.0.2.8",        "1.2.3.4",
+                                          "[2001:db9::1]",     "10.0.0.1.example", "test"};
     for (size_t i = 0; i < sizeof past / sizeof past[0]; i++)
         assert_string_equal(way(URL_HTTPS, past[i]), "-");
     for (size_t i = 0; i < sizeof through / sizeof through[0]; i++)

@@ -1,4 +1,5 @@
-/* The record: what it shows and what it never shows, its way as a message, hostile senders, and a scribe that is slow. */
+/* The record: what it shows and what it never shows, its way as a message, hostile senders, and a scribe
+ * that is slow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,18 +22,34 @@ static struct ulid an_id(void) {
 }
 
 static struct record a_record(void) {
-    static const struct record_ref refs[] = {{SLICE("refs/heads/main"), SLICE("1111"), SLICE("2222"), SLICE("force")},
-                                             {SLICE("refs/heads/b"), SLICE("0000"), SLICE("3333"), SLICE("create")}};
-    return (struct record){.event = RECORD_VERDICT, .id = an_id(), .time_ms = 1700000000123ull, .sandbox = SLICE("s1"),
-                           .denied = true, .reason = SLICE("no rule allows force"), .code = SLICE("no-rule-for-refs"),
-                           .rule = SLICE("p.policy:7"), .method = SLICE("POST"), .url = SLICE("https://g.test/r.git/x"),
-                           .git_service = SLICE("git-receive-pack"), .refs = refs, .nrefs = 2,
-                           .credential = SLICE("github"), .upstream = SLICE("192.0.2.1:443"),
-                           .has = RECORD_HAS_STATUS | RECORD_HAS_SENT | RECORD_HAS_RECEIVED | RECORD_HAS_DURATION,
-                           .status = 403, .sent = 5, .received = 6, .duration_ms = 7};
+    static const struct record_ref refs[] = {
+        {SLICE("refs/heads/main"), SLICE("1111"), SLICE("2222"), SLICE("force")},
+        {SLICE("refs/heads/b"), SLICE("0000"), SLICE("3333"), SLICE("create")}};
+    return (struct record){.event = RECORD_VERDICT,
+                           .id = an_id(),
+                           .time_ms = 1700000000123ull,
+                           .sandbox = SLICE("s1"),
+                           .denied = true,
+                           .reason = SLICE("no rule allows force"),
+                           .code = SLICE("no-rule-for-refs"),
+                           .rule = SLICE("p.policy:7"),
+                           .method = SLICE("POST"),
+                           .url = SLICE("https://g.test/r.git/x"),
+                           .git_service = SLICE("git-receive-pack"),
+                           .refs = refs,
+                           .nrefs = 2,
+                           .credential = SLICE("github"),
+                           .upstream = SLICE("192.0.2.1:443"),
+                           .has = RECORD_HAS_STATUS | RECORD_HAS_SENT | RECORD_HAS_RECEIVED |
+                                  RECORD_HAS_DURATION,
+                           .status = 403,
+                           .sent = 5,
+                           .received = 6,
+                           .duration_ms = 7};
 }
 
-static void expect_url(struct slice authority, struct slice path, struct slice query, unsigned flags, const char *want) {
+static void expect_url(struct slice authority, struct slice path, struct slice query, unsigned flags,
+                       const char *want) {
     struct buf b;
     buf_init(&b, 8192);
     assert_int_equal(record_put_url(&b, URL_HTTPS, authority, path, query, flags), 0);
@@ -46,9 +63,11 @@ static void urls_hide_values(void **state) {
     expect_url(SLICE("a.test"), SLICE("/p"), SLICE("access_token=T&x=%0d%0aSET%20k"), RECORD_URL_QUERY,
                "https://a.test/p?access_token=*&x=*");
     expect_url(SLICE("a.test"), SLICE("/p"), SLICE("TOKEN"), RECORD_URL_QUERY, "https://a.test/p?*");
-    expect_url(SLICE("a.test"), SLICE("/p"), SLICE("a=1;token=T&&b"), RECORD_URL_QUERY, "https://a.test/p?a=*&&*");
+    expect_url(SLICE("a.test"), SLICE("/p"), SLICE("a=1;token=T&&b"), RECORD_URL_QUERY,
+               "https://a.test/p?a=*&&*");
     expect_url(SLICE("a.test"), SLICE("/"), SLICE(""), RECORD_URL_QUERY, "https://a.test/?");
-    expect_url(SLICE("a.test"), SLICE("/p"), SLICE("page=2"), RECORD_URL_QUERY | RECORD_URL_VALUES, "https://a.test/p?page=2");
+    expect_url(SLICE("a.test"), SLICE("/p"), SLICE("page=2"), RECORD_URL_QUERY | RECORD_URL_VALUES,
+               "https://a.test/p?page=2");
     expect_url(SLICE("user:pw@a.test"), SLICE("/"), SLICE_NONE, 0, "https://*@a.test/");
     expect_url(SLICE("user:p@w@a.test"), SLICE("/"), SLICE_NONE, 0, "https://*@a.test/");
     expect_url(SLICE("a.test:8443"), SLICE_NONE, SLICE_NONE, 0, "https://a.test:8443");
@@ -80,17 +99,28 @@ static void expect_json(const struct record *r, const char *want) {
 static void json_has_the_keys(void **state) {
     (void)state;
     struct record r = a_record();
-    expect_json(&r, "{\"event\":\"verdict\",\"id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"time\":\"2023-11-14T22:13:20.123Z\","
-                    "\"sandbox\":\"s1\",\"verdict\":\"deny\",\"reason\":\"no rule allows force\",\"code\":\"no-rule-for-refs\","
-                    "\"rule\":\"p.policy:7\",\"method\":\"POST\",\"url\":\"https://g.test/r.git/x\","
-                    "\"git\":{\"service\":\"git-receive-pack\",\"refs\":[{\"ref\":\"refs/heads/main\",\"old\":\"1111\","
-                    "\"new\":\"2222\",\"op\":\"force\"},{\"ref\":\"refs/heads/b\",\"old\":\"0000\",\"new\":\"3333\","
-                    "\"op\":\"create\"}]},\"credential\":\"github\",\"upstream\":\"192.0.2.1:443\",\"status\":403,"
-                    "\"sent\":5,\"received\":6,\"duration_ms\":7}\n");
-    struct record gap = {.event = RECORD_GAP, .time_ms = 3000, .count = 9, .from_ms = 1000, .to_ms = 2000, .sink = SLICE("redis")};
-    expect_json(&gap, "{\"event\":\"gap\",\"time\":\"1970-01-01T00:00:03.000Z\",\"count\":9,"
-                      "\"from\":\"1970-01-01T00:00:01.000Z\",\"to\":\"1970-01-01T00:00:02.000Z\",\"sink\":\"redis\"}\n");
-    struct record hostile = {.event = RECORD_OUTCOME, .sandbox = SLICE("a\"b\\\n\xff"), .method = SLICE("\x1b]0;x\x07")};
+    expect_json(
+        &r,
+        "{\"event\":\"verdict\",\"id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"time\":\"2023-11-14T22:13:20.123Z\","
+        "\"sandbox\":\"s1\",\"verdict\":\"deny\",\"reason\":\"no rule allows "
+        "force\",\"code\":\"no-rule-for-refs\","
+        "\"rule\":\"p.policy:7\",\"method\":\"POST\",\"url\":\"https://g.test/r.git/x\","
+        "\"git\":{\"service\":\"git-receive-pack\",\"refs\":[{\"ref\":\"refs/heads/main\",\"old\":\"1111\","
+        "\"new\":\"2222\",\"op\":\"force\"},{\"ref\":\"refs/heads/b\",\"old\":\"0000\",\"new\":\"3333\","
+        "\"op\":\"create\"}]},\"credential\":\"github\",\"upstream\":\"192.0.2.1:443\",\"status\":403,"
+        "\"sent\":5,\"received\":6,\"duration_ms\":7}\n");
+    struct record gap = {.event = RECORD_GAP,
+                         .time_ms = 3000,
+                         .count = 9,
+                         .from_ms = 1000,
+                         .to_ms = 2000,
+                         .sink = SLICE("redis")};
+    expect_json(
+        &gap,
+        "{\"event\":\"gap\",\"time\":\"1970-01-01T00:00:03.000Z\",\"count\":9,"
+        "\"from\":\"1970-01-01T00:00:01.000Z\",\"to\":\"1970-01-01T00:00:02.000Z\",\"sink\":\"redis\"}\n");
+    struct record hostile = {
+        .event = RECORD_OUTCOME, .sandbox = SLICE("a\"b\\\n\xff"), .method = SLICE("\x1b]0;x\x07")};
     expect_json(&hostile, "{\"event\":\"outcome\",\"time\":\"1970-01-01T00:00:00.000Z\","
                           "\"sandbox\":\"a\\\"b\\\\\\n\xef\xbf\xbd\",\"method\":\"\\u001b]0;x\\u0007\"}\n");
 }
@@ -105,10 +135,15 @@ static void expect_line(const struct record *r, bool colour, const char *want) {
 
 static void lines_for_people(void **state) {
     (void)state;
-    struct record r = {.event = RECORD_VERDICT, .id = an_id(), .denied = true, .method = SLICE("POST"),
-                       .url = SLICE("https://a.test/x"), .reason = SLICE("no rule allows POST on this host")};
+    struct record r = {.event = RECORD_VERDICT,
+                       .id = an_id(),
+                       .denied = true,
+                       .method = SLICE("POST"),
+                       .url = SLICE("https://a.test/x"),
+                       .reason = SLICE("no rule allows POST on this host")};
     expect_line(&r, false,
-                "exeat: denied POST https://a.test/x (no rule allows POST on this host) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
+                "exeat: denied POST https://a.test/x (no rule allows POST on this host) "
+                "[01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
     expect_line(&r, true,
                 "exeat: \033[31mdenied\033[0m POST https://a.test/x (no rule allows POST on this host) "
                 "[01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
@@ -126,9 +161,14 @@ static void lines_for_people(void **state) {
 
 static void lines_can_not_draw(void **state) {
     (void)state;
-    struct record r = {.event = RECORD_VERDICT, .denied = true, .method = SLICE("G\x1b[2J\r\n"),
-                       .url = SLICE("\xc2\x9b" "31m\xe2\x80\xae\xef\xbb\xbf\xff\xc3\xa9")};
-    expect_line(&r, false, "exeat: denied G\\x1b[2J\\x0d\\x0a \\xc2\\x9b31m\\xe2\\x80\\xae\\xef\\xbb\\xbf\\xff\xc3\xa9\n");
+    struct record r = {.event = RECORD_VERDICT,
+                       .denied = true,
+                       .method = SLICE("G\x1b[2J\r\n"),
+                       .url = SLICE("\xc2\x9b"
+                                    "31m\xe2\x80\xae\xef\xbb\xbf\xff\xc3\xa9")};
+    expect_line(
+        &r, false,
+        "exeat: denied G\\x1b[2J\\x0d\\x0a \\xc2\\x9b31m\\xe2\\x80\\xae\\xef\\xbb\\xbf\\xff\xc3\xa9\n");
 }
 
 static void loudness(void **state) {
@@ -190,9 +230,21 @@ static void the_largest_fits(void **state) {
     memset(text, 1, sizeof text);
     struct slice s = slice_make(text, sizeof text);
     for (size_t i = 0; i < RECORD_REFS_MAX; i++)
-        refs[i] = (struct record_ref){slice_make(text, 200), slice_make(text, 64), slice_make(text, 64), SLICE("create")};
-    struct record r = {.event = RECORD_VERDICT, .id = ulid_new(), .sandbox = s, .reason = s, .code = s, .rule = s, .method = s,
-                       .url = s, .git_service = s, .refs = refs, .nrefs = RECORD_REFS_MAX, .credential = s, .upstream = s,
+        refs[i] = (struct record_ref){slice_make(text, 200), slice_make(text, 64), slice_make(text, 64),
+                                      SLICE("create")};
+    struct record r = {.event = RECORD_VERDICT,
+                       .id = ulid_new(),
+                       .sandbox = s,
+                       .reason = s,
+                       .code = s,
+                       .rule = s,
+                       .method = s,
+                       .url = s,
+                       .git_service = s,
+                       .refs = refs,
+                       .nrefs = RECORD_REFS_MAX,
+                       .credential = s,
+                       .upstream = s,
                        .sink = s};
     struct record got;
     uint8_t memory[MSG_MAX];
@@ -258,7 +310,7 @@ static void hostile_messages(void **state) {
     assert_false(accepted);
 }
 
-/* --- the channel ------------------------------------------------------------------------------------------ */
+/* --- the channel -------------------------------------------------------------------------------------- */
 
 struct reader {
     int fd;
@@ -341,10 +393,12 @@ static void a_dead_scribe(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(urls_hide_values),   cmocka_unit_test(urls_are_bounded), cmocka_unit_test(json_has_the_keys),
-        cmocka_unit_test(lines_for_people),   cmocka_unit_test(lines_can_not_draw), cmocka_unit_test(loudness),
-        cmocka_unit_test(fields_are_the_same), cmocka_unit_test(messages_come_back), cmocka_unit_test(the_largest_fits),
-        cmocka_unit_test(hostile_messages),   cmocka_unit_test(a_slow_scribe),    cmocka_unit_test(a_dead_scribe),
+        cmocka_unit_test(urls_hide_values),    cmocka_unit_test(urls_are_bounded),
+        cmocka_unit_test(json_has_the_keys),   cmocka_unit_test(lines_for_people),
+        cmocka_unit_test(lines_can_not_draw),  cmocka_unit_test(loudness),
+        cmocka_unit_test(fields_are_the_same), cmocka_unit_test(messages_come_back),
+        cmocka_unit_test(the_largest_fits),    cmocka_unit_test(hostile_messages),
+        cmocka_unit_test(a_slow_scribe),       cmocka_unit_test(a_dead_scribe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

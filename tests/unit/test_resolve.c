@@ -19,60 +19,81 @@
 #include "proxy/flow/resolve.h"
 #include "tests/unit/loop.h"
 
-/* --- pins ------------------------------------------------------------------------------------------------- */
+/* --- pins --------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *text, *host;
+    unsigned port;
+    const char *to; /* addresses with ports, spaces between */
+} good_pins[] = {
+    {"a.test:443:127.0.0.1", "a.test", 443, "127.0.0.1:443 "},
+    {"A.Test.:443:127.0.0.1:8443", "a.test", 443, "127.0.0.1:8443 "},
+    {"a.test:80:[::1]", "a.test", 80, "[::1]:80 "},
+    {"a.test:80:[2001:db8::1]:81", "a.test", 80, "[2001:db8::1]:81 "},
+    {"a.test:80:1.2.3.4,[::1]:9,5.6.7.8:10", "a.test", 80, "1.2.3.4:80 [::1]:9 5.6.7.8:10 "},
+    {"192.0.2.1:80:127.0.0.1", "192.0.2.1", 80, "127.0.0.1:80 "},
+    {"[2001:DB8::1]:80:[::1]:81", "[2001:db8::1]", 80, "[::1]:81 "},
+};
+static const char *const bad_pins[] = {
+    "",
+    "a.test",
+    "a.test:443",
+    "a.test:443:",
+    ":443:127.0.0.1",
+    "a.test::127.0.0.1",
+    "a.test:0:127.0.0.1",
+    "a.test:65536:127.0.0.1",
+    "a.test:443:127.1",
+    "a.test:443:0x7f.0.0.1",
+    "a.test:443:b.test",
+    "a.test:443:127.0.0.1:",
+    "a.test:443:127.0.0.1:0",
+    "a.test:443:127.0.0.1:99999",
+    "a.test:443:::1",
+    "a.test:443:[::1",
+    "a.test:443:[::1]x",
+    "a.test:443:[127.0.0.1]",
+    "a.test:443:127.0.0.1,",
+    "a.test:443:,127.0.0.1",
+    "a..test:443:127.0.0.1",
+    "2130706433:443:127.0.0.1",
+    "a b:443:127.0.0.1",
+    "[::1]443:127.0.0.1",
+    "a:1:1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,"
+    "1.1.1.1,1.1.1.1,"
+    "1.1.1.1,1.1.1.1,1.1.1.1",
+};
 
 static void pins(void **state) {
-    static const struct {
-        const char *text, *host;
-        unsigned port;
-        const char *to; /* addresses with ports, spaces between */
-    } good[] = {
-        {"a.test:443:127.0.0.1", "a.test", 443, "127.0.0.1:443 "},
-        {"A.Test.:443:127.0.0.1:8443", "a.test", 443, "127.0.0.1:8443 "},
-        {"a.test:80:[::1]", "a.test", 80, "[::1]:80 "},
-        {"a.test:80:[2001:db8::1]:81", "a.test", 80, "[2001:db8::1]:81 "},
-        {"a.test:80:1.2.3.4,[::1]:9,5.6.7.8:10", "a.test", 80, "1.2.3.4:80 [::1]:9 5.6.7.8:10 "},
-        {"192.0.2.1:80:127.0.0.1", "192.0.2.1", 80, "127.0.0.1:80 "},
-        {"[2001:DB8::1]:80:[::1]:81", "[2001:db8::1]", 80, "[::1]:81 "},
-    };
-    static const char *const bad[] = {
-        "", "a.test", "a.test:443", "a.test:443:", ":443:127.0.0.1", "a.test::127.0.0.1", "a.test:0:127.0.0.1",
-        "a.test:65536:127.0.0.1", "a.test:443:127.1", "a.test:443:0x7f.0.0.1", "a.test:443:b.test", "a.test:443:127.0.0.1:",
-        "a.test:443:127.0.0.1:0", "a.test:443:127.0.0.1:99999", "a.test:443:::1", "a.test:443:[::1", "a.test:443:[::1]x",
-        "a.test:443:[127.0.0.1]", "a.test:443:127.0.0.1,", "a.test:443:,127.0.0.1", "a..test:443:127.0.0.1",
-        "2130706433:443:127.0.0.1", "a b:443:127.0.0.1", "[::1]443:127.0.0.1",
-        "a:1:1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,"
-        "1.1.1.1,1.1.1.1,1.1.1.1",
-    };
     (void)state;
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    for (size_t i = 0; i < sizeof good_pins / sizeof good_pins[0]; i++) {
         struct resolve_pin pin;
         struct errmsg msg = {""};
         char to[512] = "", one[ADDR_TEXT_MAX];
-        if (resolve_pin_parse(slice_str(good[i].text), &pin, &msg))
-            fail_msg("%s: %s", good[i].text, msg.text);
+        if (resolve_pin_parse(slice_str(good_pins[i].text), &pin, &msg))
+            fail_msg("%s: %s", good_pins[i].text, msg.text);
         for (size_t k = 0; k < pin.n; k++)
             snprintf(to + strlen(to), sizeof to - strlen(to), "%s ", addr_text(&pin.to[k], true, one));
-        assert_string_equal(pin.host.text, good[i].host);
-        assert_int_equal(pin.port, good[i].port);
-        assert_string_equal(to, good[i].to);
+        assert_string_equal(pin.host.text, good_pins[i].host);
+        assert_int_equal(pin.port, good_pins[i].port);
+        assert_string_equal(to, good_pins[i].to);
     }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof bad_pins / sizeof bad_pins[0]; i++) {
         struct resolve_pin pin = {.port = 7};
         struct errmsg msg = {""};
-        if (resolve_pin_parse(slice_str(bad[i]), &pin, &msg) != ERR_USAGE)
-            fail_msg("'%s' was accepted", bad[i]);
+        if (resolve_pin_parse(slice_str(bad_pins[i]), &pin, &msg) != ERR_USAGE)
+            fail_msg("'%s' was accepted", bad_pins[i]);
         assert_int_equal(pin.port, 7);
         assert_true(strncmp(msg.text, "--resolve ", 10) == 0);
     }
 }
 
-/* --- the hosts file --------------------------------------------------------------------------------------- */
+/* --- the hosts file ----------------------------------------------------------------------------------- */
 
 static void hosts(void **state) {
-    struct hosts_file *h = hosts_file_parse(
-        SLICE("# comment\n127.0.0.1\tlocalhost loop\r\n::1 localhost\n\n10.0.0.1 A.Test. b.test # c.test\n"
-              "300.1.1.1 bad.test\n10.0.0.2 a.test\nfe80::1%lo d.test\n10.0.0.3\n10.0.0.4 127.0.0.1 x..y e.test"));
+    struct hosts_file *h = hosts_file_parse(SLICE(
+        "# comment\n127.0.0.1\tlocalhost loop\r\n::1 localhost\n\n10.0.0.1 A.Test. b.test # c.test\n"
+        "300.1.1.1 bad.test\n10.0.0.2 a.test\nfe80::1%lo d.test\n10.0.0.3\n10.0.0.4 127.0.0.1 x..y e.test"));
     struct addr found[4];
     char text[ADDR_TEXT_MAX];
     (void)state;
@@ -84,7 +105,8 @@ static void hosts(void **state) {
     assert_int_equal(hosts_file_find(h, SLICE("localhost"), found, 4), 2);
     assert_int_equal(hosts_file_find(h, SLICE("loop"), found, 4), 1);
     assert_int_equal(hosts_file_find(h, SLICE("e.test"), found, 4), 1);
-    static const char *const absent[] = {"c.test", "bad.test", "d.test", "x..y", "127.0.0.1", "", "zz", "a.tes", "a.test2"};
+    static const char *const absent[] = {"c.test", "bad.test", "d.test", "x..y",   "127.0.0.1",
+                                         "",       "zz",       "a.tes",  "a.test2"};
     for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
         assert_int_equal(hosts_file_find(h, slice_str(absent[i]), found, 4), 0);
     hosts_file_free(h);
@@ -94,7 +116,7 @@ static void hosts(void **state) {
     hosts_file_free(h);
 }
 
-/* --- a name server from a script, in a process of its own --------------------------------------------------- */
+/* --- a name server from a script, in a process of its own --------------------------------------------- */
 
 struct counters {
     unsigned udp, tcp;
@@ -233,7 +255,7 @@ static int stop_server(void **state) {
     return 0;
 }
 
-/* --- the resolver ------------------------------------------------------------------------------------------- */
+/* --- the resolver ------------------------------------------------------------------------------------- */
 
 struct asking {
     struct event_base *base;
@@ -243,8 +265,11 @@ struct asking {
 };
 
 static void open_resolver(struct asking *g, const char *const *texts, size_t n) {
-    struct resolver_config config = {
-        .resolv_conf = resolv_conf, .servers = servers, .hosts = "/nonexistent/hosts", .pins = texts, .npins = n};
+    struct resolver_config config = {.resolv_conf = resolv_conf,
+                                     .servers = servers,
+                                     .hosts = "/nonexistent/hosts",
+                                     .pins = texts,
+                                     .npins = n};
     struct errmsg msg = {""};
     *g = (struct asking){.base = event_base_new()};
     if (resolver_new(g->base, &config, &g->resolver, &msg))
@@ -283,7 +308,8 @@ static void look(struct asking *g, const char *name, int err, const char *addrs)
     if (!loop_until(g->base, answered, g, RESOLVE_TIME_MS + 2000))
         fail_msg("%s: no answer", name);
     for (size_t i = 0; i < g->answer.n; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", addr_text(&g->answer.addrs[i], true, one));
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s ",
+                 addr_text(&g->answer.addrs[i], true, one));
     if (g->answer.err != err)
         fail_msg("%s: %s", name, err_text(g->answer.err));
     assert_string_equal(text, addrs);
@@ -317,8 +343,10 @@ static void by_dns(void **state) {
 
 /* M13: what a C library takes for an address is neither one nor looked up. */
 static void odd_spellings(void **state) {
-    static const char *const odd[] = {"2852039166", "0xA9FEA9FE", "025177524776", "0251.0376.0251.0376", "0xA9.0xFE.0xA9.0xFE",
-                                      "169.254.43518", "127.1", "0", "1.2.3.4.5", "256.1.1.1", "a.0x7f", "a.1"};
+    static const char *const odd[] = {
+        "2852039166",          "0xA9FEA9FE",    "025177524776", "0251.0376.0251.0376",
+        "0xA9.0xFE.0xA9.0xFE", "169.254.43518", "127.1",        "0",
+        "1.2.3.4.5",           "256.1.1.1",     "a.0x7f",       "a.1"};
     struct asking g;
     (void)state;
     open_resolver(&g, NULL, 0);
@@ -332,8 +360,8 @@ static void odd_spellings(void **state) {
 }
 
 static void pinned(void **state) {
-    static const char *const texts[] = {"both.test:443:127.0.0.1:7", "both.test:80:127.0.0.9", "both.test:443:[::1]",
-                                        "[2001:db8::5]:443:127.0.0.1:9"};
+    static const char *const texts[] = {"both.test:443:127.0.0.1:7", "both.test:80:127.0.0.9",
+                                        "both.test:443:[::1]", "[2001:db8::5]:443:127.0.0.1:9"};
     struct asking g;
     (void)state;
     open_resolver(&g, texts, 4);
@@ -406,8 +434,9 @@ static void confined(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pins),   cmocka_unit_test(hosts),    cmocka_unit_test(by_dns),         cmocka_unit_test(odd_spellings),
-        cmocka_unit_test(pinned), cmocka_unit_test(together), cmocka_unit_test(nobody_answers), cmocka_unit_test(confined),
+        cmocka_unit_test(pins),           cmocka_unit_test(hosts),    cmocka_unit_test(by_dns),
+        cmocka_unit_test(odd_spellings),  cmocka_unit_test(pinned),   cmocka_unit_test(together),
+        cmocka_unit_test(nobody_answers), cmocka_unit_test(confined),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

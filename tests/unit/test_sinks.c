@@ -17,15 +17,15 @@
 #include "proxy/flow/sinks.h"
 #include "tests/unit/loop.h"
 
-/* --- a Redis from a script -------------------------------------------------------------------------------- */
+/* --- a Redis from a script ---------------------------------------------------------------------------- */
 
 enum mood {
     GOOD,
-    SILENT,   /* reads, never answers */
-    DEAF,     /* does not even read */
-    GRUMBLE,  /* answers XADD with an error */
-    RESET,    /* answers half and resets */
-    TRICKLE,  /* a byte of the answer each 100 ms */
+    SILENT,  /* reads, never answers */
+    DEAF,    /* does not even read */
+    GRUMBLE, /* answers XADD with an error */
+    RESET,   /* answers half and resets */
+    TRICKLE, /* a byte of the answer each 100 ms */
 };
 
 struct fake {
@@ -36,8 +36,8 @@ struct fake {
     const char *error;
     unsigned connections, closed;
     uint64_t commands, acknowledged, xadds; /* xadds: acknowledged ones */
-    uint64_t gaps; /* XADDs that are a gap */
-    char last[4096]; /* the last command's words, spaces between */
+    uint64_t gaps;                          /* XADDs that are a gap */
+    char last[4096];                        /* the last command's words, spaces between */
 };
 
 struct peer {
@@ -172,7 +172,8 @@ static void on_accept(evutil_socket_t fd, short what, void *arg) {
 }
 
 static void fake_listen(struct fake *f) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)f->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)f->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t n = sizeof a;
     int one = 1;
     f->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -190,7 +191,7 @@ static void fake_close(struct fake *f) {
     close(f->listener);
 }
 
-/* --- the parts of a test ---------------------------------------------------------------------------------- */
+/* --- the parts of a test ------------------------------------------------------------------------------ */
 
 struct rig {
     struct event_base *base;
@@ -212,8 +213,12 @@ static void rig_open(struct rig *g, enum mood mood, const char *userinfo, const 
     g->redis = sink_redis_new(g->base, &url);
     assert_non_null(g->redis);
     assert_null(url.password.bytes);
-    g->record = (struct record){.event = RECORD_VERDICT, .id = ulid_new(), .time_ms = clock_wall_ms(), .denied = true,
-                                .method = SLICE("GET"), .url = SLICE("https://a.test/")};
+    g->record = (struct record){.event = RECORD_VERDICT,
+                                .id = ulid_new(),
+                                .time_ms = clock_wall_ms(),
+                                .denied = true,
+                                .method = SLICE("GET"),
+                                .url = SLICE("https://a.test/")};
 }
 
 static void rig_close(struct rig *g) {
@@ -239,7 +244,7 @@ static void write_many(struct rig *g, uint64_t n) {
         sink_redis_write(g->redis, &g->record);
 }
 
-/* --- Redis ------------------------------------------------------------------------------------------------ */
+/* --- Redis -------------------------------------------------------------------------------------------- */
 
 static void a_good_redis(void **state) {
     struct rig g;
@@ -332,8 +337,12 @@ static void a_redis_that_resets(void **state) {
 }
 
 static void errors_keep_the_record(void **state) {
-    static const char *const errors[] = {"-OOM command not allowed\r\n", "-READONLY You can't write\r\n", "-NOAUTH required\r\n",
-                                         "-LOADING dataset\r\n", "-MOVED 1 h:1\r\n", "-NOPERM no\r\n"};
+    static const char *const errors[] = {"-OOM command not allowed\r\n",
+                                         "-READONLY You can't write\r\n",
+                                         "-NOAUTH required\r\n",
+                                         "-LOADING dataset\r\n",
+                                         "-MOVED 1 h:1\r\n",
+                                         "-NOPERM no\r\n"};
     (void)state;
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         struct rig g;
@@ -373,12 +382,13 @@ static void a_full_queue(void **state) {
     assert_int_equal(stats(&g).delivered, many - dropped);
     assert_true(sink_redis_take_gap(g.redis, false, &gap));
     assert_int_equal(gap.count, dropped);
-    assert_true(slice_eq(gap.sink, SLICE("redis")) && gap.from_ms == g.record.time_ms && gap.to_ms == g.record.time_ms);
+    assert_true(slice_eq(gap.sink, SLICE("redis")) && gap.from_ms == g.record.time_ms &&
+                gap.to_ms == g.record.time_ms);
     assert_false(sink_redis_take_gap(g.redis, true, &gap));
     rig_close(&g);
 }
 
-/* --- the file --------------------------------------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------------------------------------- */
 
 static void a_full_disk(void **state) {
     struct rlimit limit, old;
@@ -410,7 +420,7 @@ static void a_full_disk(void **state) {
     close(fd);
 }
 
-/* --- all together ----------------------------------------------------------------------------------------- */
+/* --- all together ------------------------------------------------------------------------------------- */
 
 static void set_flag(void *arg) {
     *(bool *)arg = true;
@@ -439,7 +449,8 @@ static void the_end_is_bounded(void **state) {
     snprintf(text, sizeof text, "redis://127.0.0.1:%d", g.fake.port);
     assert_int_equal(redis_url_parse(slice_str(text), &url, NULL), 0);
     assert_int_equal(sink_redis_resolve(&url, NULL), 0);
-    struct sinks_config config = {.base = g.base, .log_fd = dup(fd), .redis = &url, .line_fd = lines[1], .loudness = 1};
+    struct sinks_config config = {
+        .base = g.base, .log_fd = dup(fd), .redis = &url, .line_fd = lines[1], .loudness = 1};
     struct sinks *s = sinks_new(&config);
     assert_non_null(s);
     for (int i = 0; i < 3; i++)
@@ -472,7 +483,8 @@ static void nobody_reads_the_lines(void **state) {
     assert_int_equal(pipe2(lines, O_CLOEXEC), 0); /* blocking, as a terminal is */
     struct sinks_config config = {.base = base, .log_fd = -1, .line_fd = lines[1], .loudness = 2};
     struct sinks *s = sinks_new(&config);
-    struct record r = {.event = RECORD_VERDICT, .denied = true, .method = SLICE("GET"), .url = SLICE("https://a.test/")};
+    struct record r = {
+        .event = RECORD_VERDICT, .denied = true, .method = SLICE("GET"), .url = SLICE("https://a.test/")};
     uint64_t start = clock_monotonic_ms();
     for (int i = 0; i < 20000; i++)
         sinks_write(s, &r);
@@ -489,18 +501,12 @@ static void nobody_reads_the_lines(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_redis),
-        cmocka_unit_test(no_limit_of_length),
-        cmocka_unit_test(redis_comes_late),
-        cmocka_unit_test(a_silent_redis),
-        cmocka_unit_test(a_deaf_redis),
-        cmocka_unit_test(a_trickling_redis),
-        cmocka_unit_test(a_redis_that_resets),
-        cmocka_unit_test(errors_keep_the_record),
-        cmocka_unit_test(a_full_queue),
-        cmocka_unit_test(a_full_disk),
-        cmocka_unit_test(the_end_is_bounded),
-        cmocka_unit_test(nobody_reads_the_lines),
+        cmocka_unit_test(a_good_redis),        cmocka_unit_test(no_limit_of_length),
+        cmocka_unit_test(redis_comes_late),    cmocka_unit_test(a_silent_redis),
+        cmocka_unit_test(a_deaf_redis),        cmocka_unit_test(a_trickling_redis),
+        cmocka_unit_test(a_redis_that_resets), cmocka_unit_test(errors_keep_the_record),
+        cmocka_unit_test(a_full_queue),        cmocka_unit_test(a_full_disk),
+        cmocka_unit_test(the_end_is_bounded),  cmocka_unit_test(nobody_reads_the_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,10 @@
 #ifndef TESTS_UNIT_UPSTREAM_SUPPORT_H
 #define TESTS_UNIT_UPSTREAM_SUPPORT_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -16,17 +20,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "base/buf.h"
 
 enum server_kind {
-    SERVER_ORIGIN,      /* answers each request, keeps the connection */
-    SERVER_CLOSES,      /* answers, then closes at once */
-    SERVER_CLOSES_RST,  /* … with RST */
-    SERVER_CHATTY,      /* answers, then says more than it was asked for */
-    SERVER_PROXY,       /* CONNECT to `behind`, whatever is asked for */
+    SERVER_ORIGIN,       /* answers each request, keeps the connection */
+    SERVER_CLOSES,       /* answers, then closes at once */
+    SERVER_CLOSES_RST,   /* … with RST */
+    SERVER_CHATTY,       /* answers, then says more than it was asked for */
+    SERVER_PROXY,        /* CONNECT to `behind`, whatever is asked for */
     SERVER_PROXY_STATUS, /* answers CONNECT with `status` */
-    SERVER_NOISE,       /* says something that is neither TLS nor HTTP */
-    SERVER_HANGS_UP,    /* closes at once */
+    SERVER_NOISE,        /* says something that is neither TLS nor HTTP */
+    SERVER_HANGS_UP,     /* closes at once */
 };
 
 struct server_counters {
@@ -69,7 +75,8 @@ static inline bool server_head(SSL *ssl, int fd, char *head, size_t cap) {
 }
 
 static inline void server_relay(int a, unsigned port) {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int b = socket(AF_INET, SOCK_STREAM, 0);
     char bytes[4096];
     if (connect(b, (struct sockaddr *)&to, sizeof to) < 0)
