@@ -248,3 +248,45 @@ bool binding_removes(const struct binding *binding, struct slice name) {
             return true;
     return is_usual(name);
 }
+
+/* What services take a key or a token under in a query, '-' for '_'. Not "key" and "token": too many things
+ * are called so. */
+static const char *const usual_parameters[] = {
+    "access-token", "private-token", "job-token",     "deploy-token", "personal-access-token",
+    "oauth-token",  "auth-token",    "api-key",       "apikey",       "api-token",
+    "x-api-key",    "authorization", "client-secret",
+};
+
+/* Percent-decodes a parameter's name; one that is longer than any that we know is cut, and is none of them.
+ * */
+static struct slice parameter_name(struct slice raw, char *out, size_t cap) {
+    size_t n = 0;
+    for (size_t i = 0; i < raw.n && n < cap; i++) {
+        char c = raw.p[i];
+        if (c == '%' && raw.n - i > 2 && ascii_hex(raw.p[i + 1]) >= 0 && ascii_hex(raw.p[i + 2]) >= 0) {
+            c = (char)(ascii_hex(raw.p[i + 1]) << 4 | ascii_hex(raw.p[i + 2]));
+            i += 2;
+        }
+        out[n++] = c;
+    }
+    return slice_make(out, n);
+}
+
+bool binding_refuses_query(const struct binding *binding, struct slice query) {
+    struct slice one, name, value;
+    char decoded[32];
+    while (binding && query.n) {
+        size_t n = 0;
+        /* some servers take ';' for '&' */
+        while (n < query.n && query.p[n] != '&' && query.p[n] != ';')
+            n++;
+        one = slice_sub(query, 0, n);
+        query = slice_from(query, n + 1);
+        slice_cut(one, '=', &name, &value);
+        name = parameter_name(name, decoded, sizeof decoded);
+        for (size_t i = 0; i < sizeof usual_parameters / sizeof *usual_parameters; i++)
+            if (same_field(name, slice_str(usual_parameters[i])))
+                return true;
+    }
+    return false;
+}

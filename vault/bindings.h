@@ -35,4 +35,12 @@ const struct binding *bindings_find(const struct bindings *b, struct slice host)
  * `binding` may be NULL: false. */
 bool binding_removes(const struct binding *binding, struct slice name);
 
+/*
+ * Whether the query of a request to that host carries authentication: a parameter by one of the names that
+ * services take a key or a token under (access_token, private_token, api_key …), percent-encoded or not. A
+ * query goes upstream in the bytes it came in, so such a request can't be mended and is to be refused.
+ * `binding` may be NULL: false.
+ */
+bool binding_refuses_query(const struct binding *binding, struct slice query);
+
 #endif

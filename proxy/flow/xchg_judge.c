@@ -100,6 +100,13 @@ void xchg_judge(struct xchg *x) {
         refusal_git_line(x, "git-ambiguous", slice_str(x->git.reason));
         return;
     }
+    if (binding_refuses_query(x->binding, t->query)) {
+        refusal_other(
+            x, "query-token",
+            SLICE("the query holds a token, and a sandbox brings none of its own to a host that a credential "
+                  "is bound to"));
+        return;
+    }
     x->judged = true;
     policy_judge(x->box->policy, &x->facts, &x->verdict);
     if (x->verdict.action != VERDICT_ALLOW)

@@ -453,6 +453,36 @@ static void test_bindings(void **state) {
     bindings_free(b);
 }
 
+static void test_queries(void **state) {
+    static const char *const refused[] = {"access_token=x",   "a=1&private_token=x", "a=1;Access-Token=x",
+                                          "access%5ftoken=x", "%61ccess_token",      "a&api_key",
+                                          "=&&APIKEY=x"};
+    static const char *const passed[] = {
+        "",
+        "a=access_token",
+        "access_tokens=x",
+        "page_token=x",
+        "token=x",
+        "key=x",
+        "access_token%00=x",
+        "%",
+        "access%token=x",
+        "&;=",
+        "a-name-that-is-longer-than-any-of-those-that-are-known-access_token=1"};
+    struct state *s = *state;
+    struct bindings *b = bindings_of(s);
+    const struct binding *github = bindings_find(b, SLICE("github.com"));
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        if (!binding_refuses_query(github, slice_str(refused[i])))
+            fail_msg("%s passes", refused[i]);
+        assert_false(binding_refuses_query(NULL, slice_str(refused[i])));
+    }
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (binding_refuses_query(github, slice_str(passed[i])))
+            fail_msg("%s is refused", passed[i]);
+    bindings_free(b);
+}
+
 static void test_many_bindings(void **state) {
     struct state *s = *state;
     struct buf many;
@@ -489,12 +519,12 @@ static void test_many_bindings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_lending),       TEST(test_revoke),
-        TEST(test_minting),       TEST(test_numbers),
-        TEST(test_send_fails),    TEST(test_malformed_answers),
-        TEST(test_table),         TEST(test_malformed_questions),
-        TEST(test_no_vault),      TEST(test_bindings),
-        TEST(test_many_bindings),
+        TEST(test_lending),    TEST(test_revoke),
+        TEST(test_minting),    TEST(test_numbers),
+        TEST(test_send_fails), TEST(test_malformed_answers),
+        TEST(test_table),      TEST(test_malformed_questions),
+        TEST(test_no_vault),   TEST(test_bindings),
+        TEST(test_queries),    TEST(test_many_bindings),
     };
     return cmocka_run_group_tests_name("vault_keeper", tests, NULL, NULL);
 }

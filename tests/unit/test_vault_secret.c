@@ -288,6 +288,7 @@ static void exec_case(const struct state *s, const char *script, unsigned ms, co
         renders(v, "a", "https://a.test", "/", "X", value);
     } else {
         assert_int_equal(r, ERR_DENIED);
+        assert_non_null(says);
         if (!strstr(buf_cstr(&diags), says))
             fail_msg("'%s' does not say '%s'", buf_cstr(&diags), says);
         assert_null(strstr(buf_cstr(&diags), "SECRET"));

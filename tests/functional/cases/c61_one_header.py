@@ -87,6 +87,21 @@ def as_a_trailer(t):
 
 
 @tap.test
+def in_the_query(t):
+    """a query can't be mended, its bytes are the client's: refused"""
+    authority = pki.Pki()
+    server = t.use(raw.RawServer(tls=authority.leaf("a.test", "b.test")))
+    urls = ["https://a.test/?access_token=X", "https://a.test/?x=1&private%5ftoken=X", "https://b.test/?access_token=MINE",
+            "https://a.test/?page_token=1"]
+    r = exeat.run("allow GET https://a.test/**  with a\nallow GET https://b.test/**\n",
+                  "\n".join("curl -sS -o /dev/null -w '%%{http_code} ' '%s'" % u for u in urls), vault=VAULT, env={"TOKEN": "SECRET-A"},
+                  resolve=[server.resolve("a.test"), server.resolve("b.test")], upstream_ca=authority.ca)
+    tap.equal(r.out, "403 403 200 200 ")
+    tap.equal([q.target for q in server.requests], ["/?access_token=MINE", "/?page_token=1"])
+    tap.equal([v["code"] for v in r.verdicts(verdict="deny")], ["query-token", "query-token"])
+
+
+@tap.test
 def hosts_that_none_is_bound_to_get_what_the_client_sent(t):
     authority = pki.Pki()
     server = t.use(raw.RawServer(tls=authority.leaf("b.test")))
