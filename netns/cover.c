@@ -34,13 +34,38 @@ struct cover {
 /* Directories of services, agents, displays and terminal multiplexers: each takes commands from whoever may connect.
  * Patterns of glob(3). */
 static const char *const directories[] = {
-    "/run/dbus",          "/run/docker",     "/run/containerd",   "/run/podman",    "/run/crio",
-    "/run/buildkit",      "/run/k3s",        "/run/libvirt",      "/run/lxd",       "/run/incus",
-    "/run/snapd",         "/run/nscd",       "/run/avahi-daemon", "/run/cups",      "/run/pcscd",
-    "/run/rpcbind",       "/run/screen",     "/run/uuidd",        "/run/vmware",    "/run/sssd",
-    "/var/lib/sss/pipes", "/var/lib/docker", "/tmp/.X11-unix",    "/tmp/.ICE-unix", "/tmp/ssh-*",
-    "/tmp/tmux-*",        "/tmp/screens",    "/tmp/uscreens",     "/tmp/emacs*",    "/tmp/dbus-*",
-    "/tmp/vscode-*",      "/tmp/.gnupg*",    "/tmp/gpg-*",        "/tmp/keyring-*",
+    "/run/dbus",
+    "/run/docker",
+    "/run/containerd",
+    "/run/podman",
+    "/run/crio",
+    "/run/buildkit",
+    "/run/k3s",
+    "/run/libvirt",
+    "/run/lxd",
+    "/run/incus",
+    "/run/snapd",
+    "/run/nscd",
+    "/run/avahi-daemon",
+    "/run/cups",
+    "/run/pcscd",
+    "/run/rpcbind",
+    "/run/screen",
+    "/run/uuidd",
+    "/run/vmware",
+    "/run/sssd",
+    "/var/lib/sss/pipes",
+    "/var/lib/docker",
+    "/tmp/.X11-unix",
+    "/tmp/.ICE-unix",
+    "/tmp/ssh-?\??\??\??\??\?",
+    "/tmp/ssh-?\??\??\??\??\??\?",
+    "/tmp/gpg-?\??\??\?",
+    "/tmp/keyring-?\??\??\?",
+    "/tmp/tmux-[0-9]*",
+    "/tmp/screens",
+    "/tmp/uscreens",
+    "/tmp/emacs[0-9]*",
 };
 
 /* Sockets, FIFOs and devices, whether or not the host's list of sockets has them (another net namespace's are not in it). */
@@ -72,8 +97,8 @@ static int cover_one(void *arg, const char *path) {
         return 0;
     if (!S_ISDIR(st.st_mode))
         return mount_bind(S_ISSOCK(st.st_mode) ? c->dead : c->empty, path, false, c->msg);
-    /* as root all owners are mapped; without, the directory is the caller's or nobody's to write to */
-    bool mine = c->spec->root || st.st_uid == geteuid();
+    /* as root all owners are mapped; without, the directory is the caller's, or everybody's, or nobody's to write to */
+    bool mine = c->spec->root || st.st_uid == geteuid() || st.st_mode & S_IWOTH;
     snprintf(options, sizeof options, "mode=%o,uid=%u,gid=%u,size=64m,nr_inodes=16k",
              (unsigned)st.st_mode & (mine ? 07777 : 01555),
              c->spec->root ? (unsigned)st.st_uid : (unsigned)geteuid(),
@@ -104,16 +129,19 @@ static int cover_socket(struct cover *c, const char *path) {
 
 static int cover_glob(struct cover *c, const char *pattern) {
     glob_t found;
+    struct stat st;
     int r = 0;
     if (glob(pattern, GLOB_NOSORT, NULL, &found))
         return 0;
     for (size_t i = 0; r == 0 && i < found.gl_pathc; i++)
-        r = cover_path(c, found.gl_pathv[i]);
+        if (stat(found.gl_pathv[i], &st) == 0 && S_ISDIR(st.st_mode))
+            r = cover_path(c, found.gl_pathv[i]);
     globfree(&found);
     return r;
 }
 
-/* The user's own runtime directory, and everybody's for root: a new one each, for programs want to have it. */
+/* Directories of the user's own: the runtime directory, for root everybody's (a new one each, for programs want to
+ * have it), and the agent's. */
 static int cover_runtime(struct cover *c) {
     char path[64];
     const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -124,6 +152,12 @@ static int cover_runtime(struct cover *c) {
         (st.st_mode & 077) == 0)
         r = cover_path(c, xdg);
     snprintf(path, sizeof path, "/run/user/%u", (unsigned)getuid());
+    /* where ssh-agent puts its sockets since OpenSSH 10.1 */
+    const char *home = getenv("HOME");
+    char agent[PATH_MAX];
+    if (r == 0 && home && home[0] == '/' &&
+        snprintf(agent, sizeof agent, "%s/.ssh/agent", home) < (int)sizeof agent)
+        r = cover_path(c, agent);
     if (r == 0)
         r = c->spec->root ? cover_glob(c, "/run/user/*") : cover_path(c, path);
     return r;
