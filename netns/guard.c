@@ -3,10 +3,15 @@
 #include <errno.h>
 #include <seccomp.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <linux/tiocl.h>
+
+#include "base/confine.h"
 
 /* The kernel takes families and ioctl numbers as 32 bits: the upper half of the register must not matter here either. */
 #define LOW32 0xffffffffu
@@ -68,7 +73,22 @@ static int rules(scmp_filter_ctx ctx) {
     return deny_families(ctx);
 }
 
+/* Kernels before 6.12 (Landlock 6) can't: there a signal to the whole process group reaches exeat's. */
+static void scope_signals(void) {
+    struct {
+        uint64_t fs, net, scoped;
+    } attr = {.scoped = 2 /* LANDLOCK_SCOPE_SIGNAL */};
+    if (confine_landlock_abi() < 6)
+        return;
+    int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+    if (fd < 0)
+        return;
+    (void)syscall(SYS_landlock_restrict_self, fd, 0);
+    close(fd);
+}
+
 int guard_load(struct errmsg *msg) {
+    scope_signals();
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
     if (!ctx)
         return errmsg_set(msg, ERR_NOMEM, "seccomp filter: out of memory");

@@ -104,8 +104,8 @@ static void on_failed(void *arg, const char *text) {
 
 /* --- the sandbox ------------------------------------------------------------------------------------------------------ */
 
-static void on_stopped(struct supervisor *s) {
-    terminal_suspend();
+static void on_stopped(struct supervisor *s, int sig) {
+    terminal_suspend(sig);
     sandbox_signal(&s->sandbox, SIGCONT);
 }
 
@@ -118,7 +118,7 @@ static void on_sandbox(evutil_socket_t fd, short what, void *arg) {
         switch (event.kind) {
         case SANDBOX_EXITED: finish(s, event.value); break;
         case SANDBOX_KILLED: finish(s, 128 + event.value); break;
-        case SANDBOX_STOPPED: on_stopped(s); break;
+        case SANDBOX_STOPPED: on_stopped(s, event.value); break;
         case SANDBOX_CONTINUED: break;
         case SANDBOX_EXEC_FAILED:
             finish(s, sandbox_exec_status(event.value));
@@ -268,7 +268,7 @@ static void on_signal(void *arg, int sig, pid_t from) {
         return;
     /* The terminal's reach the command by themselves, as do those that it sent to its own process group. A hang-up is told to the
      * session's leader alone, which may be this process. */
-    if ((from == 0 && sig != SIGHUP) || signals_inside(from))
+    if ((from == 0 && sig != SIGHUP) || from == getpid() || signals_inside(from))
         return;
     sandbox_signal(&s->sandbox, sig);
 }

@@ -139,6 +139,23 @@ def a_command_that_stops_itself_stops_exeat_and_both_go_on():
 
 
 @tap.test
+def a_signal_to_its_own_process_group_stays_inside():
+    """The command is in the process group of whoever started exeat; what it sends there reaches nobody outside."""
+    if not scopes_signals():
+        tap.skip("this kernel's Landlock has no scope for signals (since 6.12)")
+    for word, status in (("USR1", 128 + signal.SIGUSR1), ("KILL", 128 + signal.SIGKILL)):
+        inner = "kill -%s 0; echo inside" % word
+        outer = 'trap "echo OUTSIDE" USR1; "$0" run -- sh -c "$1"; echo "status $?"'
+        r = exeat.run(None, [], program_args=["sh", "-c", outer, exeat.program(), inner], start_new_session=True)
+        tap.equal(r.out, "status %d\n" % status)
+
+
+def scopes_signals():
+    import ctypes
+    return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 6
+
+
+@tap.test
 def what_the_command_leaves_behind_ends_with_it():
     r = exeat.run(None, "sleep 300 >/dev/null 2>&1 & setsid sleep 300 >/dev/null 2>&1 & echo started", timeout=15)
     tap.equal((r.code, r.out), (0, "started\n"))

@@ -142,6 +142,7 @@ def a_shell_inside_is_suspended_and_comes_back(t):
     shell.until("run --")
     shell.send("echo inside $((40+2))\n")
     shell.until("inside 42")
+    shell.until("IN> ")
     shell.send("cat\n")
     shell.send("x\n")
     shell.until("x\r\nx")
@@ -210,6 +211,20 @@ def an_editor_is_not_disturbed(t):
     shell.send("cat file.txt; echo status $?\n")
     shell.until("\nhello from inside")
     shell.until("status 0")
+
+
+@tap.test
+def a_command_that_stops_its_group_stops_the_script_around_exeat(t):
+    """As an editor does that is told to suspend: the shell outside must get its terminal back."""
+    shell = outside(t)
+    shell.send('sh -c \'"$EXEAT_PROGRAM" run -- sh -c "echo started; kill -TSTP 0; echo on"; echo script $?\'\n')
+    shell.until("started")
+    shell.until("Stopped")
+    shell.until(PROMPT)
+    shell.send("echo outside $((40+2)); fg\n")
+    shell.until("outside 42")
+    shell.until("on\r\n")
+    shell.until("script 0")
 
 
 @tap.test
