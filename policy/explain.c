@@ -107,7 +107,8 @@ int explain(const struct policy *p, const struct facts *f, const bool *reach, co
         put_reason(f, v, out);
         return out->failed ? ERR_LIMIT : 0;
     }
-    for (size_t i = v->ref; i < f->nrefs && shown < v->bad_refs && (max_refs == 0 || shown < max_refs); i++) {
+    for (size_t i = v->ref;
+         i < f->nrefs && shown < v->bad_refs && (max_refs == 0 || shown < max_refs) && !out->failed; i++) {
         struct verdict one;
         judge_ref(p, f, reach, i, &one);
         if (one.action == VERDICT_ALLOW)

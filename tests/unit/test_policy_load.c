@@ -103,9 +103,10 @@ static void test_expectations(void **state) {
                                   "allow GET https://r.test/\nexpect allow GET https://r.test/x", NULL};
     check(broken,
           "r:2:8: error: expectation fails: GET https://r.test/x is denied: no rule allows GET on this path");
-    /* a preset's own include counts for it */
-    const char *const deep[] = {"a", "include \"b\"", "b", "include \"r\"\nexpect allow GET https://r.test/x",
-                                "r", preset,          NULL};
+    /* what a preset includes, and what that includes, counts for it */
+    const char *const deep[] = {"a", "include \"b\"", "b", "include \"c\"\nexpect allow GET https://r.test/x",
+                                "c", "include \"r\"", "r", preset,
+                                NULL};
     check(deep, NULL);
 }
 

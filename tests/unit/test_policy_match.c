@@ -197,6 +197,35 @@ static void test_deny_is_generous(void **state) {
     RUN(rows);
 }
 
+/* A name and the names below it are two things, wherever they come to lie in the table. */
+static void test_index(void **state) {
+    (void)state;
+    for (int round = 0; round < 500; round++) {
+        const int n = 1 + round % 8;
+        struct buf text;
+        buf_init(&text, 1 << 16);
+        for (int i = 0; i < n; i++)
+            buf_printf(&text,
+                       "allow GET https://h%d.r%d.test/exact\nallow GET https://*.h%d.r%d.test/below\n", i,
+                       round, i, round);
+        struct policy *p = load_text(buf_cstr(&text));
+        for (int i = 0; i < n; i++) {
+            char url[64];
+            snprintf(url, sizeof url, "https://h%d.r%d.test/exact", i, round);
+            assert_int_equal(ask_http(p, "GET", url).rule.index, 2 * i + 1);
+            snprintf(url, sizeof url, "https://h%d.r%d.test/below", i, round);
+            assert_int_equal(ask_http(p, "GET", url).reason, REASON_PATH);
+            snprintf(url, sizeof url, "https://x.y.h%d.r%d.test/below", i, round);
+            assert_int_equal(ask_http(p, "GET", url).rule.index, 2 * i + 2);
+            snprintf(url, sizeof url, "https://x.h%d.r%d.test/exact", i, round);
+            assert_int_equal(ask_http(p, "GET", url).reason, REASON_PATH);
+        }
+        assert_int_equal(ask_http(p, "GET", "https://h.test/exact").reason, REASON_HOST);
+        policy_free(p);
+        buf_release(&text);
+    }
+}
+
 /* The asterisk form has no path: only a rule about the whole host takes it. */
 static void test_asterisk(void **state) {
     struct policy *p = load_text("allow OPTIONS https://a.test\nallow OPTIONS https://b.test/**");
@@ -235,6 +264,12 @@ static void test_credential(void **state) {
     assert_int_equal(v.credential.n, 0);
     v = ask_http(p, "GET", "https://10.0.0.1/");
     assert_true(v.names_address);
+    /* of a continued rule the first line is quoted */
+    struct policy *continued = load_text("\n  allow GET  \\\n https://a.test # why\n");
+    v = ask_http(continued, "GET", "https://a.test/");
+    assert_true(slice_eq(v.rule.text, SLICE("allow GET")));
+    assert_int_equal(v.rule.line, 2);
+    policy_free(continued);
     assert_int_equal(policy_credential_count(p), 4);
     assert_string_equal(policy_credential(p, 0), "address");
     assert_string_equal(policy_credential(p, 3), "wide");
@@ -252,6 +287,7 @@ int main(void) {
         cmocka_unit_test(test_doubled_slash),
         cmocka_unit_test(test_deny_is_generous),
         cmocka_unit_test(test_asterisk),
+        cmocka_unit_test(test_index),
         cmocka_unit_test(test_credential),
     };
     return cmocka_run_group_tests_name("policy_match", tests, NULL, NULL);
