@@ -39,7 +39,7 @@ int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg);
 #define CA_JKS_PASSWORD "changeit"
 int ca_bundle_jks(struct slice pem, uint64_t now_ms, struct buf *out, struct errmsg *msg);
 
-/* Absolute, real paths, each once. Zero-initialised is empty. */
+/* Absolute, real paths, each once; those beyond CA_PATHS_MAX are left out. Zero-initialised is empty. */
 struct ca_paths {
     char *list[CA_PATHS_MAX];
     size_t n;

@@ -9,16 +9,6 @@
 
 #define KEY_ID_LEN 20
 
-/* A worker has one key for its whole life, and there are few workers: reading a key again for each name would
- * cost more than the signature. */
-#define CA_KEYS 8
-
-struct ca_subject_key {
-    char spki[CA_SPKI_MAX];
-    size_t n; /* 0: this place is free */
-    unsigned char id[KEY_ID_LEN];
-};
-
 struct ca_root {
     EVP_PKEY *key;
     X509 *cert;
@@ -33,9 +23,6 @@ struct ca_root {
     int name_n;
     struct slice key_id;    /* its subject key identifier; lives in `cert` */
     struct slice algorithm; /* that it signs by */
-
-    struct ca_subject_key keys[CA_KEYS];
-    size_t next_key;
 };
 
 /* Fills `msg` with what was tried and OpenSSL's own last reason, empties its queue, and returns ERR_CRYPTO.

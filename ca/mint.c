@@ -5,8 +5,7 @@
  * spare, that costs next to nothing, while encoding through the library takes ten times as long as the
  * signature. RFC 5280, section 4.1, is the plan; members are written last to first (ca/der.h).
  */
-#include <openssl/err.h>
-#include <openssl/rand.h>
+#include <openssl/sha.h>
 
 #include "base/addr.h"
 #include "base/url.h"
@@ -33,41 +32,26 @@
 #define KEY_USAGE "\x30\x0e\x06\x03" OID_KEY_USAGE "\x01\x01\xff\x04\x04\x03\x02\x07\x80"
 #define EXT_USAGE "\x30\x13\x06\x03" OID_EXT_USAGE "\x04\x0c\x30\x0a\x06\x08" OID_SERVER_AUTH
 
-/* --- the subject's key -----------------------------------------------------------------------------------
- * */
+/* --- the subject's key ----------------------------------------------------------------------------------- */
 
-/* Reads a public key as strictly as OpenSSL does, for its identifier. */
-static int read_key(struct slice spki, unsigned char id[KEY_ID_LEN]) {
-    const unsigned char *p = (const unsigned char *)spki.p;
-    int ok = 0;
-    X509 *scratch = X509_new();
-    EVP_PKEY *key = spki.n && spki.n <= CA_SPKI_MAX ? d2i_PUBKEY(NULL, &p, (long)spki.n) : NULL;
-    if (scratch && key && p == (const unsigned char *)spki.p + spki.n)
-        ok = X509_set_pubkey(scratch, key) && ca_key_id(scratch, id);
-    EVP_PKEY_free(key);
-    X509_free(scratch);
-    ERR_clear_error();
-    return ok;
+/* What stands before the point in the public key of a P-256 key: SEQUENCE { SEQUENCE { id-ecPublicKey,
+ * prime256v1 }, BIT STRING of 65 bytes that begin with 4, not compressed }. */
+#define SPKI_HEAD                                                                                            \
+    "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42"   \
+    "\x00"
+#define POINT_LEN 65
+
+/* The identifier of a public key. It comes from a worker, which may have been taken over, so it is not given
+ * to any parser: there is one form that it can have. Whether the point is on the curve matters to nobody but
+ * that worker. False if it is no such key. */
+static bool key_id(struct slice spki, unsigned char id[SHA256_DIGEST_LENGTH]) {
+    struct slice point = slice_from(spki, sizeof SPKI_HEAD - 1);
+    if (!slice_starts(spki, SLICE(SPKI_HEAD)) || point.n != POINT_LEN || point.p[0] != 4)
+        return false;
+    return SHA256((const unsigned char *)point.p, point.n, id) != NULL;
 }
 
-/* The public key in `spki`, checked once and kept. NULL if it is none. */
-static const struct ca_subject_key *subject_key(struct ca_root *root, struct slice spki) {
-    unsigned char id[KEY_ID_LEN];
-    for (size_t i = 0; i < CA_KEYS; i++)
-        if (root->keys[i].n && slice_eq(slice_make(root->keys[i].spki, root->keys[i].n), spki))
-            return &root->keys[i];
-    if (!read_key(spki, id))
-        return NULL;
-    struct ca_subject_key *k = &root->keys[root->next_key];
-    root->next_key = (root->next_key + 1) % CA_KEYS;
-    memcpy(k->spki, spki.p, spki.n);
-    memcpy(k->id, id, KEY_ID_LEN);
-    k->n = spki.n;
-    return k;
-}
-
-/* --- parts of a certificate ------------------------------------------------------------------------------
- * */
+/* --- parts of a certificate ------------------------------------------------------------------------------ */
 
 /* One attribute. Never empty: without a subject strict clients want a critical subjectAltName, which lax ones
  * trip over. */
@@ -106,13 +90,13 @@ static void put_alt_name(struct der *d, const struct url_host *host) {
 }
 
 static void put_extensions(struct der *d, const struct ca_root *root, const struct url_host *host,
-                           const struct ca_subject_key *k) {
+                           const unsigned char *id) {
     size_t all = der_mark(d), mark = all;
     der_value(d, DER_CONTEXT(0), root->key_id);
     der_wrap(d, DER_SEQUENCE, mark);
     end_extension(d, SLICE(OID_AUTHORITY), mark);
     mark = der_mark(d);
-    der_value(d, DER_OCTET_STRING, slice_make(k->id, KEY_ID_LEN));
+    der_value(d, DER_OCTET_STRING, slice_make(id, KEY_ID_LEN));
     end_extension(d, SLICE(OID_KEY_ID), mark);
     der_put(d, SLICE(EXT_USAGE));
     der_put(d, SLICE(KEY_USAGE));
@@ -130,10 +114,10 @@ static void put_serial(struct der *d) {
 
 /* What is signed. */
 static void put_body(struct der *d, const struct ca_root *root, const struct url_host *host,
-                     const struct ca_subject_key *k, int64_t from, int64_t to) {
+                     struct slice spki, const unsigned char *id, int64_t from, int64_t to) {
     size_t all = der_mark(d), mark;
-    put_extensions(d, root, host, k);
-    der_put(d, slice_make(k->spki, k->n));
+    put_extensions(d, root, host, id);
+    der_put(d, spki);
     put_subject(d, url_host_bare(host));
     mark = der_mark(d);
     der_time(d, to);
@@ -146,8 +130,7 @@ static void put_body(struct der *d, const struct ca_root *root, const struct url
     der_wrap(d, DER_SEQUENCE, all);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------
- * */
+/* --- the whole ------------------------------------------------------------------------------------------- */
 
 /* Signs `body` and appends the certificate to `out`. */
 static int put_signed(struct ca_root *root, struct slice body, struct buf *out, struct errmsg *msg) {
@@ -171,12 +154,11 @@ static int put_signed(struct ca_root *root, struct slice body, struct buf *out, 
 int ca_mint_for(struct ca_root *root, struct slice name, struct slice spki, int64_t now, int64_t life,
                 struct buf *der, struct errmsg *msg) {
     struct url_host host;
-    unsigned char bytes[CA_DER_MAX];
+    unsigned char bytes[CA_DER_MAX], id[SHA256_DIGEST_LENGTH];
     struct der d = {.bytes = bytes, .cap = sizeof bytes, .at = sizeof bytes};
     if (url_host_parse(name, &host, NULL) || !slice_eq(url_host_slice(&host), name))
         return errmsg_set(msg, ERR_PARSE, "no canonical host name");
-    const struct ca_subject_key *k = subject_key(root, spki);
-    if (!k)
+    if (!key_id(spki, id))
         return errmsg_set(msg, ERR_PARSE, "no public key that could be certified");
 
     int64_t from = now - (int64_t)CA_LEAF_BACK_DAYS * DAY, to = now + life;
@@ -184,7 +166,7 @@ int ca_mint_for(struct ca_root *root, struct slice name, struct slice spki, int6
     to = to > root->not_after ? root->not_after : to;
     if (from >= to || to <= now)
         return errmsg_set(msg, ERR_CRYPTO, "the root certificate has expired: start exeat again");
-    put_body(&d, root, &host, k, from, to);
+    put_body(&d, root, &host, spki, id, from, to);
     if (d.failed)
         return errmsg_set(msg, ERR_LIMIT, "the certificate would be too long");
     return put_signed(root, der_slice(&d), der, msg);

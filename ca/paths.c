@@ -19,24 +19,16 @@ void ca_paths_release(struct ca_paths *paths) {
     *paths = (struct ca_paths){0};
 }
 
-int paths_add(struct ca_paths *paths, const char *path) {
+void paths_add(struct ca_paths *paths, const char *path) {
     struct stat st;
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-        return 0;
-    char *real = realpath(path, NULL);
-    if (!real)
-        return 0;
-    for (size_t i = 0; i < paths->n; i++)
-        if (strcmp(paths->list[i], real) == 0) {
-            free(real);
-            return 0;
-        }
-    if (paths->n == CA_PATHS_MAX) {
+    char *real = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? realpath(path, NULL) : NULL;
+    bool known = paths->n == CA_PATHS_MAX; /* those that matter most come first */
+    for (size_t i = 0; real && i < paths->n; i++)
+        known = known || strcmp(paths->list[i], real) == 0;
+    if (real && !known)
+        paths->list[paths->n++] = real;
+    else
         free(real);
-        return ERR_LIMIT;
-    }
-    paths->list[paths->n++] = real;
-    return 0;
 }
 
 int ca_bundle_paths(struct ca_paths *paths) {
@@ -50,44 +42,38 @@ int ca_bundle_paths(struct ca_paths *paths) {
         "/etc/ssl/certs/ca-bundle.crt",                      /* NixOS */
         "/etc/ssl/cert.pem",                                 /* Alpine */
     };
-    int r = paths_add(paths, X509_get_default_cert_file());
-    for (size_t i = 0; r == 0 && i < sizeof known / sizeof *known; i++)
-        r = paths_add(paths, known[i]);
-    return r;
+    paths_add(paths, X509_get_default_cert_file());
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        paths_add(paths, known[i]);
+    return 0;
 }
 
 /* The key stores of one JVM, in the places of Java 8 (with and without its JRE) and of later ones. */
-static int add_jvm(struct ca_paths *paths, const char *dir) {
+static void add_jvm(struct ca_paths *paths, const char *dir) {
     static const char *const places[] = {"lib/security/cacerts", "jre/lib/security/cacerts",
                                          "lib/security/jssecacerts", "jre/lib/security/jssecacerts"};
     char path[PATH_SIZE];
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < sizeof places / sizeof *places; i++)
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (snprintf(path, sizeof path, "%s/%s", dir, places[i]) < (int)sizeof path)
-            r = paths_add(paths, path);
-    return r;
+            paths_add(paths, path);
 }
 
 /* Each entry of a directory as a JVM. */
-static int add_jvms(struct ca_paths *paths, const char *base, const char *rest) {
+static void add_jvms(struct ca_paths *paths, const char *base, const char *rest) {
     char path[PATH_SIZE];
-    int r = 0;
-    if (snprintf(path, sizeof path, "%s%s", base, rest) >= (int)sizeof path)
-        return 0;
-    DIR *dir = opendir(path);
+    DIR *dir = snprintf(path, sizeof path, "%s%s", base, rest) < (int)sizeof path ? opendir(path) : NULL;
     if (!dir)
-        return 0;
+        return;
     struct dirent *e;
-    for (int i = 0; r == 0 && i < ENTRIES_MAX && (e = readdir(dir)); i++)
+    for (int i = 0; i < ENTRIES_MAX && (e = readdir(dir)); i++)
         if (e->d_name[0] != '.' &&
             snprintf(path, sizeof path, "%s%s/%s", base, rest, e->d_name) < (int)sizeof path)
-            r = add_jvm(paths, path);
+            add_jvm(paths, path);
     closedir(dir);
-    return r;
 }
 
 /* The JVM that `java` in a search path belongs to. */
-static int add_from_path(struct ca_paths *paths, const char *search) {
+static void add_from_path(struct ca_paths *paths, const char *search) {
     struct slice rest = slice_str(search), dir;
     char path[PATH_SIZE];
     bool more;
@@ -99,35 +85,30 @@ static int add_from_path(struct ca_paths *paths, const char *search) {
         char *real = realpath(path, NULL);
         if (!real)
             continue;
-        int r = 0;
         for (int up = 0; up < 2; up++) { /* bin/java */
             char *slash = strrchr(real, '/');
             if (slash)
                 *slash = '\0';
         }
         if (real[0])
-            r = add_jvm(paths, real);
+            add_jvm(paths, real);
         free(real);
-        if (r)
-            return r;
     } while (more);
-    return 0;
 }
 
 int ca_java_paths(const char *java_home, const char *path, const char *home, struct ca_paths *paths) {
     static const char *const system[] = {"/usr/lib/jvm", "/usr/lib64/jvm", "/usr/java", "/opt", "/opt/java"};
     static const char *const own[] = {"/.sdkman/candidates/java", "/.jdks", "/.asdf/installs/java",
                                       "/.local/share/mise/installs/java"};
-    int r = paths_add(paths, "/etc/ssl/certs/java/cacerts");
-    if (r == 0)
-        r = paths_add(paths, "/etc/pki/ca-trust/extracted/java/cacerts");
-    if (r == 0 && java_home && *java_home)
-        r = add_jvm(paths, java_home);
-    if (r == 0 && path)
-        r = add_from_path(paths, path);
-    for (size_t i = 0; r == 0 && i < sizeof system / sizeof *system; i++)
-        r = add_jvms(paths, system[i], "");
-    for (size_t i = 0; r == 0 && home && *home && i < sizeof own / sizeof *own; i++)
-        r = add_jvms(paths, home, own[i]);
-    return r;
+    paths_add(paths, "/etc/ssl/certs/java/cacerts");
+    paths_add(paths, "/etc/pki/ca-trust/extracted/java/cacerts");
+    if (java_home && *java_home)
+        add_jvm(paths, java_home);
+    if (path)
+        add_from_path(paths, path);
+    for (size_t i = 0; i < sizeof system / sizeof *system; i++)
+        add_jvms(paths, system[i], "");
+    for (size_t i = 0; home && *home && i < sizeof own / sizeof *own; i++)
+        add_jvms(paths, home, own[i]);
+    return 0;
 }

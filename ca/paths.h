@@ -4,7 +4,7 @@
 
 #include "ca/bundle.h"
 
-/* Adds the real path of a regular file that exists, once. 0 also when there is none; ERR_LIMIT, ERR_NOMEM. */
-int paths_add(struct ca_paths *paths, const char *path);
+/* Adds the real path of a regular file, once; nothing if there is none, or no room. */
+void paths_add(struct ca_paths *paths, const char *path);
 
 #endif

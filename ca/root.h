@@ -28,7 +28,7 @@
 #define CA_LEAF_DAYS      30   /* life of a leaf, back-dating included */
 #define CA_LEAF_BACK_DAYS 1
 
-#define CA_SPKI_MAX 1024 /* bytes of a public key in DER */
+#define CA_SPKI_MAX 128  /* no public key of P-256 is longer in DER */
 #define CA_DER_MAX  4096 /* no leaf is longer */
 #define CA_PEM_MAX  65536
 
@@ -56,11 +56,12 @@ struct slice ca_root_pem(const struct ca_root *root);
 int64_t ca_root_not_after(const struct ca_root *root);
 
 /*
- * Appends to `der` a leaf certificate for `name`, with the public key `spki` (SubjectPublicKeyInfo, DER: EC
- * P-256, or whatever OpenSSL can read). `name` is a host in the canonical form of base/url.h ("a.example",
- * "192.0.2.1", "[2001:db8::1]"); anything else is ERR_PARSE. Nothing but name and key comes from the caller;
- * nothing from any other certificate. Life: from a day before `now` to CA_LEAF_DAYS later, never beyond the
- * root's own dates. Returns 0, ERR_PARSE, ERR_CRYPTO, ERR_LIMIT or ERR_NOMEM; on failure `der` is unchanged.
+ * Appends to `der` a leaf certificate for `name`, with the public key `spki` (SubjectPublicKeyInfo of an EC
+ * P-256 key, its point not compressed; compared, not parsed). `name` is a host in the canonical form of
+ * base/url.h ("a.example", "192.0.2.1", "[2001:db8::1]"); anything else is ERR_PARSE. Nothing but name and
+ * key comes from the caller; nothing from any other certificate. Life: from a day before `now` to
+ * CA_LEAF_DAYS later, never beyond the root's own dates. Returns 0, ERR_PARSE (name or key), ERR_CRYPTO,
+ * ERR_LIMIT or ERR_NOMEM; on failure `der` is unchanged.
  */
 int ca_mint(struct ca_root *root, struct slice name, struct slice spki, int64_t now, struct buf *der,
             struct errmsg *msg);
