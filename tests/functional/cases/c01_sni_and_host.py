@@ -1,0 +1,39 @@
+"""C01: the Host of each request must be the name that the connection was made for."""
+import onehost
+import tap
+
+
+@tap.test
+def a_host_other_than_the_sni_goes_nowhere(t):
+    r, server = onehost.through(t, '''
+        for host in ("a.test", "A.TEST", "a.test:443", "a.test.", "b.test", "a.test:8443", "b.test:443", "x.a.test", "a.tes"):
+            c = tls("a.test")
+            report(host, c.get("/ok", host=host).status)
+    ''', policy="allow * https://a.test/**\nallow * https://b.test/**\n")
+    tap.equal([status for _, status in r.reports], [200] * 4 + [421] * 5)
+    tap.equal({q.header("host") for q in server.requests}, {"a.test"})
+    tap.equal({c.sni for c in server.connections}, {"a.test"})
+
+
+@tap.test
+def a_port_other_than_the_connection_s_goes_nowhere(t):
+    r, server = onehost.through(t, '''
+        for host in ("a.test:8443", "a.test", "a.test:443"):
+            c = tls("a.test", 8443)
+            report(c.get("/ok", host=host).status)
+    ''', policy="allow * https://a.test:8443/**\nallow * https://a.test/**\n")
+    tap.equal(r.reports, [200, 200, 421])
+    tap.equal([q.header("host") for q in server.requests], ["a.test:8443"] * 2)
+
+
+@tap.test
+def it_holds_for_every_request_of_a_connection(t):
+    r, server = onehost.through(t, '''
+        c = tls("a.test")
+        report(c.get("/ok").status, c.get("/ok").status, c.get("/ok", host="b.test").status, c.rest().decode())
+    ''', policy="allow * https://a.test/**\nallow * https://b.test/**\n")
+    tap.equal(r.reports, [[200, 200, 421, ""]])
+    tap.equal(len(server.requests), 2)
+
+
+tap.main()

@@ -1,0 +1,77 @@
+"""C19: a folded line and a bare CR hide what another parser finds (the token's file is c19_token_file.py)."""
+import onehost
+import tap
+
+POST = "POST /ok HTTP/1.1\r\nHost: a.test\r\n"
+
+
+@tap.test
+def nothing_hides_in_a_field(t):
+    onehost.bad(t, [
+        "GET /ok HTTP/1.1\r\nHost: a.test\r\nX: a\r\n Content-Length: 3\r\n\r\n",
+        "GET /ok HTTP/1.1\r\nHost: a.test\r\nX: a\r\n\tb\r\n\r\n",
+        "GET /ok HTTP/1.1\r\n Host: a.test\r\nHost: a.test\r\n\r\n",
+        POST + "X-Abc: \rxTransfer-Encoding: chunked\r\n\r\n1\r\nA\r\n0\r\n\r\n",
+        POST + "X-Abc: \rTransfer-Encoding: chunked\r\n\r\n1\r\nA\r\n0\r\n\r\n",
+        POST + "X: a\x00b\r\nContent-Length: 0\r\n\r\n",
+        POST + "X: a\x01b\r\nContent-Length: 0\r\n\r\n",
+        POST + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        POST + "Transfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n",
+        POST + "Transfer_Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + ": x\r\n\r\n",
+        POST + "no colon here\r\n\r\n",
+    ])
+
+
+@tap.test
+def framing_is_said_once_and_in_one_way(t):
+    onehost.bad(t, [
+        POST + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /ok HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        POST + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        POST + "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+        POST + "Content-Length: 3, 3\r\n\r\nabc",
+        POST + "Content-Length: +3\r\n\r\nabc",
+        POST + "Content-Length: 0x3\r\n\r\nabc",
+        POST + "Content-Length: 3 \r\nContent-Length:\r\n\r\nabc",
+        POST + "Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+        POST + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        POST + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        POST + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+        "POST /ok HTTP/1.0\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + "Connection: content-length\r\nContent-Length: 3\r\n\r\nabc",
+    ], statuses=(400, 501))
+
+
+@tap.test
+def a_body_s_framing_is_taken_to_the_letter(t):
+    """A chunk that two parsers could read differently never reaches the upstream as a whole body."""
+    chunks = ["1 \r\na\r\n0\r\n\r\n", "1\na\n0\n\n", "1;x\na\r\n0\r\n\r\n", "+1\r\na\r\n0\r\n\r\n", "0x1\r\na\r\n0\r\n\r\n",
+              "1\r\nab\r\n0\r\n\r\n", "10000000000000001\r\na\r\n0\r\n\r\n", "1\r\na\r\n0\r\nX: y\n\r\n", "1\r\na\r\n0\r\nX\r\n\r\n"]
+    r, server = onehost.through(t, '''
+        for body in %r:
+            c = tls("a.test")
+            c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n" + body)
+            a = c.answer()
+            c.rest()
+            report(body, a.status, c.ended)
+    ''' % chunks)
+    for body, status, _ in r.reports:
+        tap.ok(status in (0, 400, 502), "%r: %r" % (body, status))
+    tap.equal([q for q in server.requests if q.body], [])
+
+
+@tap.test
+def trailers_carry_no_routing_and_no_credential(t):
+    r, server = onehost.through(t, '''
+        c = tls("a.test")
+        c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n1\\r\\na\\r\\n0\\r\\n"
+               "Host: b.test\\r\\nAuthorization: Bearer x\\r\\nX-HTTP-Method-Override: DELETE\\r\\nX-Sum: 1\\r\\nCookie: c\\r\\n\\r\\n")
+        report(c.answer().status)
+    ''')
+    tap.equal(r.reports, [200])
+    tap.equal([q.body for q in server.requests], [b"a"])
+    sent = bytes(server.connections[0].received)
+    tap.ok(sent.endswith(b"0\r\nX-Sum: 1\r\n\r\n"), sent)
+
+
+tap.main()

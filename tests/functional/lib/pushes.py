@@ -1,0 +1,80 @@
+"""What the cases about git share: a server, a policy with a credential, and pushes made by hand.
+
+    git = pushes.serve(t)                     # g.test with acme/app.git; only SECRET may in
+    r = pushes.run(git, policy, "git ls-remote https://g.test/acme/app.git")
+    r = pushes.by_hand(git, policy, 'report(push(command("refs/heads/x", caps=CAPS) + b"0000").status)')
+"""
+import client
+import exeat
+import tap
+from gitserver import GitServer
+from pki import Pki
+
+REPO = "acme/app.git"
+SECRET = "SECRET-A"
+FETCH = "allow fetch https://g.test/acme/app with forge\n"
+PUSH = FETCH + "allow push https://g.test/acme/app refs/heads/fix/* refs/heads/JDK-PACK create delete with forge\n"
+VAULT = "credential forge\n    for https://g.test\n    from env FORGE_TOKEN\n    inject basic x-access-token\n"
+CLONE = "set -e; cd; git clone -q https://g.test/acme/app.git w; cd w; "
+ENV = {"FORGE_TOKEN": SECRET}
+
+HAND = '''
+    ZERO, ONE = "0" * 40, "1" * 40
+    CAPS = "\\0 report-status side-band-64k agent=x"
+    PUSH_TYPE, FETCH_TYPE = "application/x-git-receive-pack-request", "application/x-git-upload-pack-request"
+    def pkt(text):
+        data = text.encode() if isinstance(text, str) else text
+        return b"%04x" % (len(data) + 4) + data
+    def command(ref, old=ZERO, new=ONE, caps=""):
+        return pkt("%s %s %s%s" % (old, new, ref, caps))
+    def push(body, extra="", path="/acme/app.git/git-receive-pack", kind=PUSH_TYPE, piece=None):
+        c = tls("g.test")
+        head = "POST %s HTTP/1.1\\r\\nHost: g.test\\r\\nContent-Type: %s\\r\\n%s" % (path, kind, extra)
+        if piece:
+            chunks = [body[i:i + piece] for i in range(0, len(body), piece)]
+            body = b"".join(b"%x\\r\\n%s\\r\\n" % (len(p), p) for p in chunks) + b"0\\r\\n\\r\\n"
+            c.send((head + "Transfer-Encoding: chunked\\r\\n\\r\\n").encode() + body)
+        else:
+            c.send((head + "Content-Length: %d\\r\\n\\r\\n" % len(body)).encode() + body)
+        return c.answer()
+    def named(a):
+        """The refs that the answer refuses."""
+        data, body = b"", a.body
+        while body and body[:4] != b"0000":
+            n = int(body[:4], 16)
+            data += body[5:n] if body[4:5] == b"\\1" else b""
+            body = body[n:]
+        return sorted(line.split(b"ng ")[1].split(b" ")[0].decode() for line in data.split(b"\\n") if b"ng refs/" in line)
+'''
+
+_pki = None
+
+
+def serve(t, repo=True, **options):
+    global _pki
+    _pki = _pki or Pki()
+    git = t.use(GitServer(tls=_pki.leaf("g.test"), users={"x-access-token": SECRET}, **options))
+    if repo:
+        git.create(REPO)
+    return git
+
+
+def _options(git, options):
+    return {"vault": VAULT, "resolve": [git.resolve("g.test")], "upstream_ca": _pki.ca, "timeout": 60, **options,
+            "env": {**ENV, **options.get("env", {})}}
+
+
+def run(git, policy, command, **options):
+    r = exeat.run(policy, command, **_options(git, options))
+    for word in ("Username", "Password", "could not read", SECRET):
+        tap.lacks(r.err + r.out, word)
+    return r
+
+
+def by_hand(git, policy, code, **options):
+    return client.run(policy, [HAND, code], **_options(git, options))
+
+
+def posts(git, service):
+    """The POSTs that reached the server."""
+    return [h for h in git.hits if h.method == "POST" and h.path.endswith(service)]
