@@ -1,6 +1,12 @@
-/* For tests of policy/: policies from strings, requests from URLs. Include behind cmocka.h. */
+/* For tests of policy/: policies from strings, requests from URLs. */
 #ifndef TESTS_UNIT_POLICY_SUPPORT_H
 #define TESTS_UNIT_POLICY_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
