@@ -10,7 +10,6 @@
 #include "ca/bundle.h"
 #include "netns/environ.h"
 #include "netns/names.h"
-#include "proxy/flow/sink_redis.h"
 
 /* All that sandbox_start borrows. */
 struct cage {
@@ -20,7 +19,6 @@ struct cage {
     const char **drop;
     char **cover;
     size_t ncover;
-    char redis_path[sizeof((struct redis_url){0}.path)];
     struct buf bundle, jks;
     struct ca_paths bundles, javas;
     struct sandbox_overlay overlays[CA_PATHS_MAX];
@@ -97,20 +95,12 @@ static int cage_trust(struct cage *c, char *const *env, struct errmsg *msg) {
     return r;
 }
 
-static void cage_redis(struct cage *c) {
-    struct redis_url url;
-    if (!c->p->config->redis || redis_url_parse(slice_str(c->p->config->redis), &url, NULL) < 0)
-        return;
-    memcpy(c->redis_path, url.path, sizeof c->redis_path);
-    redis_url_release(&url);
-}
-
 static int cage_run(struct cage *c, const struct sandbox_inherit *inherit, struct sandbox *sb,
                     struct errmsg *msg) {
     const char *bundle_paths[CA_PATHS_MAX + 1] = {NULL};
     for (size_t i = 0; i < c->bundles.n; i++)
         bundle_paths[i] = c->bundles.list[i];
-    const char *sockets[] = {c->redis_path[0] ? c->redis_path : NULL, NULL};
+    const char *sockets[] = {c->p->redis_path[0] ? c->p->redis_path : NULL, NULL};
     struct sandbox_spec spec = {
         .argv = c->p->sandbox.config->argv,
         .envp = c->env,
@@ -142,7 +132,6 @@ int cage_start(const struct prepared *p, struct slice ca_pem, char *const *env,
         r = cage_environment(c, env, msg);
     if (r == 0)
         r = cage_trust(c, env, msg);
-    cage_redis(c);
     if (r == 0)
         r = cage_run(c, inherit, sb, msg);
     for (size_t i = 0; i < c->ncover; i++)

@@ -235,9 +235,12 @@ static int on_ready(struct child *child, struct msg_in *m) {
     if (child->ready)
         return ERR_PEER;
     struct slice pem = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
+    bool unlocked = child->role == ROLE_KEEPER && msg_get_u8(m);
     if (msg_end(m) < 0)
         return ERR_PEER;
     child->ready = true;
+    if (unlocked && c->prepared->vault && c->prepared->config->verbosity == IPC_ALL)
+        log_warn("secrets can't be locked in memory (limit: ulimit -l): they could be written to swap");
     if (child->role == ROLE_KEEPER) {
         struct msg_out begin;
         msg_begin(&begin, out_memory, sizeof out_memory, IPC_START);

@@ -122,10 +122,12 @@ static int start(struct keeper_process *k, struct msg_in *m) {
     if (r == 0 && (r = load(k, state_fd, path, text_fd, &diags)) < 0)
         r = role_failed(&k->role, 0, buf_slice(&diags)); /* told; no protocol was broken */
     else if (r == 0) {
-        if (secret_unlocked())
-            log_info("secrets can't be locked in memory (RLIMIT_MEMLOCK)");
-        struct slice pem = ca_root_pem(k->root);
-        r = role_ready(&k->role, CONFINE_KEEPER, &pem);
+        static uint8_t memory[MSG_MAX];
+        struct msg_out ready;
+        msg_begin(&ready, memory, sizeof memory, IPC_READY);
+        msg_put_slice(&ready, ca_root_pem(k->root));
+        msg_put_u8(&ready, secret_unlocked());
+        r = role_ready(&k->role, CONFINE_KEEPER, &ready);
     }
     buf_release(&diags);
     free(path);

@@ -1,6 +1,7 @@
 #include "proxy/process/prepare.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ca/bundle.h"
@@ -87,7 +88,8 @@ static int check_credentials(const struct prepared *p, struct buf *out) {
 }
 
 /* Options that roles will read again are read here first, so that a mistake starts nothing. */
-static int check_options(const struct config *c, struct buf *out) {
+static int check_options(struct prepared *p, struct buf *out) {
+    const struct config *c = p->config;
     struct errmsg msg;
     int worst = 0;
     for (size_t i = 0; i < c->resolves.n; i++) {
@@ -101,6 +103,8 @@ static int check_options(const struct config *c, struct buf *out) {
     if (c->redis) {
         struct redis_url url;
         int r = redis_url_parse(slice_str(c->redis), &url, &msg);
+        _Static_assert(sizeof p->redis_path == sizeof url.path, "a path fits");
+        memcpy(p->redis_path, url.path, sizeof p->redis_path);
         redis_url_release(&url);
         if (r < 0) {
             errmsg_prefix(&msg, "--redis");
@@ -167,7 +171,7 @@ int prepare(const struct config *config, struct prepared *p, struct buf *out) {
         int one = steps[i](p, out);
         r = r < 0 ? r : one;
     }
-    int options = check_options(config, out);
+    int options = check_options(p, out);
     int proxies = check_proxies(out);
     r = r < 0 ? r : options < 0 ? options : proxies;
     if (r == 0)

@@ -32,8 +32,10 @@ struct prepared {
     int log_fd;
     struct vault *vault;   /* names only; NULL: none */
     struct buf vault_text; /* the file; what the keeper parses is the very text that was checked here */
-    struct buf roots;      /* PEM: the host's */
-    struct buf extra;      /* PEM: --upstream-ca */
+    char redis_path
+        [108]; /* the unix socket of --redis; "": none. config->redis itself is hidden once the scribe has it */
+    struct buf roots; /* PEM: the host's */
+    struct buf extra; /* PEM: --upstream-ca */
     struct prepared_sandbox sandbox;
 };
 

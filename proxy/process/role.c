@@ -38,21 +38,23 @@ int role_failed(struct role_base *b, int err, struct slice text) {
     return err;
 }
 
-int role_ready(struct role_base *b, enum confine_role confine, const struct slice *text) {
+int role_ready(struct role_base *b, enum confine_role confine, const struct msg_out *ready) {
     struct errmsg msg;
     /* a reader of standard error that is gone ends nobody; helpers of the keeper have run by now and did not inherit this */
     signal(SIGPIPE, SIG_IGN);
     int r = confine_role(confine, &msg);
     if (r < 0)
         return role_failed(b, r, slice_str(msg.text));
-    static uint8_t memory[MSG_MAX];
+    if (ready->err)
+        return role_failed(b, ready->err, SLICE("a message to the supervisor is too long"));
+    return channel_send(&b->ctl, ready);
+}
+
+int role_ready_plain(struct role_base *b, enum confine_role confine) {
+    uint8_t memory[16];
     struct msg_out m;
     msg_begin(&m, memory, sizeof memory, IPC_READY);
-    if (text)
-        msg_put_slice(&m, *text);
-    if (m.err)
-        return role_failed(b, m.err, SLICE("a message to the supervisor is too long"));
-    return channel_send(&b->ctl, &m);
+    return role_ready(b, confine, &m);
 }
 
 void role_supervisor_gone(struct channel *c, int err) {

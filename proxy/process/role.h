@@ -21,8 +21,10 @@ void role_loop(struct role_base *b);
 int role_close(struct role_base *b);
 void role_end(struct role_base *b, int status);
 
-/* Gives up everything, then says READY, with `text` as its field if it is not NULL. */
-int role_ready(struct role_base *b, enum confine_role confine, const struct slice *text);
+/* Gives up everything, then sends `ready` (IPC_READY with its fields). */
+int role_ready(struct role_base *b, enum confine_role confine, const struct msg_out *ready);
+/* The same with a message that has no fields. */
+int role_ready_plain(struct role_base *b, enum confine_role confine);
 /* Tells the supervisor why the role can't work, and ends. Returns `err`. */
 int role_failed(struct role_base *b, int err, struct slice text);
 

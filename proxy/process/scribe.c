@@ -108,7 +108,7 @@ static int start(struct scribe_process *s, struct msg_in *m) {
         errmsg_prefix(&msg, "exeat: decision log");
         return role_failed(&s->role, 0, slice_str(msg.text));
     }
-    return role_ready(&s->role, CONFINE_SCRIBE, NULL);
+    return role_ready_plain(&s->role, CONFINE_SCRIBE);
 }
 
 static int on_supervisor(struct channel *c, struct msg_in *m) {

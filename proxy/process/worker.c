@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <openssl/ssl.h>
@@ -234,7 +235,7 @@ static int start(struct worker_process *w, struct msg_in *m) {
         return ERR_PEER;
     if (make_engine(w, ca_pem, &msg) < 0)
         return failed(w, &msg);
-    int r = role_ready(&w->role, CONFINE_WORKER, NULL);
+    int r = role_ready_plain(&w->role, CONFINE_WORKER);
     return r < 0 ? r : vault_ask_bindings(w->vault);
 }
 
@@ -421,8 +422,18 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
 
 static const struct channel_ops supervisor_ops = {on_supervisor, role_supervisor_gone};
 
+/* A connection takes two descriptors or three; what the user's shell grants is little. */
+static void raise_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int worker_run(void) {
     struct worker_process *w = &worker;
+    raise_limit();
     w->scribe_fd = -1;
     if (role_open(&w->role, &supervisor_ops, w) < 0)
         return 1;
