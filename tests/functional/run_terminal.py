@@ -58,6 +58,8 @@ def a_shell_inside_has_job_control_and_no_complaint(t):
     shell.until("Stopped")
     shell.send("jobs; fg\n")
     shell.until("Stopped")
+    shell.until("cat\r\n")
+    shell.until("cat\r\n")
     shell.send("two\n")
     shell.until("two\r\ntwo")
     press(shell, "d")

@@ -414,7 +414,8 @@ static void test_nothing_left(void **state) {
     struct state *s = *state;
     static const char left[] = "SECRET-w1pe", right[] = "-me-4711";
 #ifdef __SANITIZE_ADDRESS__
-    skip(); /* its shadow memory is too large to be searched */
+    print_message("# skip: the sanitizer's shadow memory is too large to be searched\n");
+    skip();
 #endif
     put_script(s, "#!/bin/sh\nprintf 'SECRET-w1pe'; printf -- '-me-4711\\n'\n");
     struct vault *v = open_vault(s->path, "credential a\n for https://a.test\n from exec ./helper\n inject "
