@@ -16,7 +16,7 @@
 
 #define ROOTS_MAX 4096
 
-/* --- collecting ------------------------------------------------------------------------------------------ */
+/* --- collecting ----------------------------------------------------------------------------------------- */
 
 /* Roots are written out as they are found, each once. */
 struct collection {
@@ -188,7 +188,7 @@ int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg) {
     return r;
 }
 
-/* --- Java ------------------------------------------------------------------------------------------------ */
+/* --- Java ----------------------------------------------------------------------------------------------- */
 
 /*
  * JKS, as every Java since 1.2 reads it: magic, version, number of entries; for each trusted certificate a

@@ -51,7 +51,7 @@ static struct leaf *find(struct leaf_cache *cache, struct slice name) {
     return NULL;
 }
 
-/* --- order of use ---------------------------------------------------------------------------------------- */
+/* --- order of use --------------------------------------------------------------------------------------- */
 
 static void order_remove(struct leaf_cache *cache, struct leaf *l) {
     *(l->newer ? &l->newer->older : &cache->newest) = l->older;
@@ -107,7 +107,7 @@ static struct leaf *add_leaf(struct leaf_cache *cache, struct slice name) {
     return l;
 }
 
-/* --- waiting --------------------------------------------------------------------------------------------- */
+/* --- waiting -------------------------------------------------------------------------------------------- */
 
 static void wait_on(struct leaf_waiter **head, struct leaf_waiter *w) {
     w->next = *head;
@@ -145,7 +145,7 @@ static void tell(struct leaf_cache *cache, struct leaf_waiter **waiters, SSL_CTX
     SSL_CTX_free(ctx);
 }
 
-/* --- contexts -------------------------------------------------------------------------------------------- */
+/* --- contexts ------------------------------------------------------------------------------------------- */
 
 static SSL_CTX *make_ctx(struct leaf_cache *cache, X509 *cert) {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
@@ -195,7 +195,7 @@ static int take_cert(struct leaf_cache *cache, struct leaf *l, struct slice der,
     return 0;
 }
 
-/* --- asking ---------------------------------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------------------- */
 
 static int ask_for(struct leaf_cache *cache, struct leaf *l) {
     l->asked = true;
@@ -270,7 +270,7 @@ void leaf_cache_fail(struct leaf_cache *cache, struct slice name, int err, const
     tell(cache, &waiters, NULL, err, why);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------ */
+/* --- life ----------------------------------------------------------------------------------------------- */
 
 int leaf_cache_new(const struct leaf_config *config, struct leaf_cache **out, struct errmsg *msg) {
     struct leaf_cache *cache = calloc(1, sizeof *cache);

@@ -32,7 +32,7 @@
 #define KEY_USAGE "\x30\x0e\x06\x03" OID_KEY_USAGE "\x01\x01\xff\x04\x04\x03\x02\x07\x80"
 #define EXT_USAGE "\x30\x13\x06\x03" OID_EXT_USAGE "\x04\x0c\x30\x0a\x06\x08" OID_SERVER_AUTH
 
-/* --- the subject's key ----------------------------------------------------------------------------------- */
+/* --- the subject's key ---------------------------------------------------------------------------------- */
 
 /* What stands before the point in the public key of a P-256 key: SEQUENCE { SEQUENCE { id-ecPublicKey,
  * prime256v1 }, BIT STRING of 65 bytes that begin with 4, not compressed }. */
@@ -51,7 +51,7 @@ static bool key_id(struct slice spki, unsigned char id[SHA256_DIGEST_LENGTH]) {
     return SHA256((const unsigned char *)point.p, point.n, id) != NULL;
 }
 
-/* --- parts of a certificate ------------------------------------------------------------------------------ */
+/* --- parts of a certificate ----------------------------------------------------------------------------- */
 
 /* One attribute. Never empty: without a subject strict clients want a critical subjectAltName, which lax ones
  * trip over. */
@@ -130,7 +130,7 @@ static void put_body(struct der *d, const struct ca_root *root, const struct url
     der_wrap(d, DER_SEQUENCE, all);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 /* Signs `body` and appends the certificate to `out`. */
 static int put_signed(struct ca_root *root, struct slice body, struct buf *out, struct errmsg *msg) {

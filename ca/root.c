@@ -31,7 +31,7 @@ static int no_pass_phrase(char *buf, int size, int rwflag, void *arg) {
     return -1;
 }
 
-/* --- checking -------------------------------------------------------------------------------------------- */
+/* --- checking ------------------------------------------------------------------------------------------- */
 
 /* Algorithm identifiers, as they stand in a certificate. */
 #define ECDSA_SHA256 "\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02"
@@ -152,7 +152,7 @@ static bool own_cert(X509 *cert) {
     return strcmp(o, OWN_ORGANIZATION) == 0 && strncmp(cn, OWN_NAME_PREFIX, strlen(OWN_NAME_PREFIX)) == 0;
 }
 
-/* --- making ---------------------------------------------------------------------------------------------- */
+/* --- making --------------------------------------------------------------------------------------------- */
 
 static int make_key(int dirfd, struct ca_root *root, struct errmsg *msg) {
     struct secret pem = {0};
@@ -237,7 +237,7 @@ out:
     return r;
 }
 
-/* --- loading --------------------------------------------------------------------------------------------- */
+/* --- loading -------------------------------------------------------------------------------------------- */
 
 static int load_key(int dirfd, struct ca_root *root, struct errmsg *msg) {
     struct secret pem = {0};

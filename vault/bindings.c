@@ -45,7 +45,7 @@ struct bindings {
     char *text;
 };
 
-/* --- the keeper's side ----------------------------------------------------------------------------------- */
+/* --- the keeper's side ---------------------------------------------------------------------------------- */
 
 static char normal(char c) {
     return c == '_' ? '-' : ascii_lower(c);
@@ -138,7 +138,7 @@ int bindings_put(const struct vault *v, struct msg_out *m) {
     return r ? r : m->err;
 }
 
-/* --- the worker's side ----------------------------------------------------------------------------------- */
+/* --- the worker's side ---------------------------------------------------------------------------------- */
 
 static uint64_t hash_host(struct slice host) {
     /* the names are the operator's, so no seed is needed; a host that is asked for only looks */

@@ -150,7 +150,7 @@ int vault_client_feed(struct vault_client *c, struct msg_in *m) {
     return r;
 }
 
-/* --- the supervisor's messages --------------------------------------------------------------------------- */
+/* --- the supervisor's messages -------------------------------------------------------------------------- */
 
 void vault_put_grant(struct msg_out *m, void *memory, size_t cap, uint64_t sandbox,
                      const char *const *credentials, size_t n) {

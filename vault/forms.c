@@ -32,7 +32,7 @@ static bool framing_field(struct slice s) {
     return false;
 }
 
-/* --- inject ---------------------------------------------------------------------------------------------- */
+/* --- inject --------------------------------------------------------------------------------------------- */
 
 #define FORMS_EXPECTED "bearer, basic USER, or header NAME [prefix TEXT]"
 
@@ -151,7 +151,7 @@ void vault_parse_inject(struct parser *p) {
                       "unexpected word '%.*s'", SLICE_ARG(p->line.words[i].text));
 }
 
-/* --- remove ---------------------------------------------------------------------------------------------- */
+/* --- remove --------------------------------------------------------------------------------------------- */
 
 void vault_parse_remove(struct parser *p) {
     if (p->line.n < 2)

@@ -70,14 +70,14 @@ const struct form *vault_form(const struct vault *v, struct slice name, const st
 /* '*': any characters but '/'; '**': any. Time is the product of the lengths, at worst. */
 bool vault_glob(const char *pattern, struct slice path);
 
-/* --- vault/exec.c ---------------------------------------------------------------------------------------- */
+/* --- vault/exec.c --------------------------------------------------------------------------------------- */
 
 /* Runs `argv` in `folder` with `input` to read, and takes what it writes, at most `max` bytes. 0; or an error
  * with a message that holds nothing of what it wrote. */
 int vault_exec(char *const *argv, const char *folder, struct slice input, unsigned ms, size_t max,
                struct secret *out, struct errmsg *msg);
 
-/* --- vault/diag.c ---------------------------------------------------------------------------------------- */
+/* --- vault/diag.c --------------------------------------------------------------------------------------- */
 
 struct diags {
     const struct vault *vault; /* file and text */
@@ -92,7 +92,7 @@ void vault_diag_at(struct diags *d, struct place place, const char *expected, co
 /* Appends what is to be said at the end (errors beyond VAULT_DIAGS_MAX). Whether there was any error. */
 bool vault_diag_end(struct diags *d);
 
-/* --- vault/lex.c ----------------------------------------------------------------------------------------- */
+/* --- vault/lex.c ---------------------------------------------------------------------------------------- */
 
 #define WORDS_MAX 256
 

@@ -26,7 +26,7 @@ struct keeper {
     struct grant *grants[GRANT_BUCKETS];
 };
 
-/* --- grants ---------------------------------------------------------------------------------------------- */
+/* --- grants --------------------------------------------------------------------------------------------- */
 
 static struct grant **grant_place(struct keeper *k, uint64_t sandbox) {
     struct grant **p = &k->grants[(sandbox * 0x9e3779b97f4a7c15u >> 40) & (GRANT_BUCKETS - 1)];
@@ -90,7 +90,7 @@ static int on_revoke(struct keeper *k, struct msg_in *in, struct msg_out *out, s
     return 0;
 }
 
-/* --- requests of workers --------------------------------------------------------------------------------- */
+/* --- requests of workers -------------------------------------------------------------------------------- */
 
 static void put_refusal(struct msg_out *out, uint32_t number, int err, const struct errmsg *why) {
     msg_put_u32(out, number);
@@ -157,7 +157,7 @@ static int on_bindings(struct keeper *k, struct msg_in *in, struct msg_out *out,
     return r ? errmsg_set(msg, r, "bindings: %s", err_text(r)) : 0;
 }
 
-/* --- the table ------------------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------------------ */
 
 /* All that a keeper does. What is not here it does not do, whoever asks. */
 static const struct request {
@@ -203,7 +203,7 @@ void keeper_wipe(struct msg_out *out) {
     out->n = 0;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------ */
+/* --- life ----------------------------------------------------------------------------------------------- */
 
 int keeper_new(const struct vault *vault, keeper_mint *mint, void *arg, struct keeper **out,
                struct errmsg *msg) {

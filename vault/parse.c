@@ -21,7 +21,7 @@ char *vault_parse_keep(struct parser *p, struct slice s) {
     return copy;
 }
 
-/* --- small checks ---------------------------------------------------------------------------------------- */
+/* --- small checks --------------------------------------------------------------------------------------- */
 
 bool vault_parse_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ascii_digit(c) || c == '_' || c == '-' ||
@@ -42,7 +42,7 @@ static bool good_variable(struct slice s) {
     return s.n > 0 && !ascii_digit(s.p[0]);
 }
 
-/* --- for ------------------------------------------------------------------------------------------------- */
+/* --- for ------------------------------------------------------------------------------------------------ */
 
 /* The pattern for the path behind an origin, in canonical form. */
 static bool read_path(struct parser *p, const struct word *w, struct slice path, struct scope *out) {
@@ -140,7 +140,7 @@ static void line_for(struct parser *p) {
     vault_parse_scopes(p, 1, &p->current->scopes, &p->current->nscopes);
 }
 
-/* --- from ------------------------------------------------------------------------------------------------ */
+/* --- from ----------------------------------------------------------------------------------------------- */
 
 static const struct source_row {
     const char *word;
@@ -244,7 +244,7 @@ static void line_from(struct parser *p) {
     }
 }
 
-/* --- blocks ---------------------------------------------------------------------------------------------- */
+/* --- blocks --------------------------------------------------------------------------------------------- */
 
 /* Each part of what a form is for must be bound, and each origin that is bound must have a form. */
 static void check_forms(struct parser *p, const struct credential *c) {

@@ -15,7 +15,7 @@
 /* git's credential protocol writes some lines of its own. */
 #define GIT_RAW_MAX (VAULT_VALUE_MAX + 4096)
 
-/* --- sources --------------------------------------------------------------------------------------------- */
+/* --- sources -------------------------------------------------------------------------------------------- */
 
 static int from_env(const struct credential *c, struct secret *out, struct errmsg *msg) {
     const char *value = getenv(c->argv[0]);
@@ -104,7 +104,7 @@ static int read_source(const struct vault *v, const struct credential *c, unsign
     return errmsg_set(msg, ERR_INTERNAL, "a source without a reader");
 }
 
-/* --- checks ---------------------------------------------------------------------------------------------- */
+/* --- checks --------------------------------------------------------------------------------------------- */
 
 static void trim_break(struct secret *s) {
     if (s->n && s->bytes[s->n - 1] == '\n')
@@ -147,7 +147,7 @@ static const char *check_form(const struct form *f, const struct secret *s) {
     return NULL;
 }
 
-/* --- forms ----------------------------------------------------------------------------------------------- */
+/* --- forms ---------------------------------------------------------------------------------------------- */
 
 static int render_basic(struct form *f, const struct secret *s) {
     struct secret pair = {0};

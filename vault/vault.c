@@ -26,7 +26,7 @@ void *vault_grow(void *array, size_t *n, size_t size) {
     return one;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 static int check_owner(int fd, const char *path, struct errmsg *msg) {
     struct stat st;
@@ -69,7 +69,7 @@ int vault_read(const char *path, struct buf *text, struct errmsg *msg) {
     return r;
 }
 
-/* --- what is in it --------------------------------------------------------------------------------------- */
+/* --- what is in it -------------------------------------------------------------------------------------- */
 
 const struct credential *vault_find(const struct vault *v, struct slice name) {
     for (size_t i = 0; i < v->n; i++)
@@ -132,7 +132,7 @@ void vault_free(struct vault *v) {
     free(v);
 }
 
-/* --- binding --------------------------------------------------------------------------------------------- */
+/* --- binding -------------------------------------------------------------------------------------------- */
 
 /*
  * The pattern as a row of states, state j being "the first j characters of it have matched"; a star is one

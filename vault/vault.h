@@ -33,7 +33,7 @@
 
 struct vault;
 
-/* --- reading --------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 /*
  * Appends the text of the file at `path`. Refused (ERR_DENIED): a file that somebody other than its owner can
@@ -67,7 +67,7 @@ int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags);
  * them. */
 void vault_wipe_env(const struct vault *v);
 
-/* --- what is in it: no secrets --------------------------------------------------------------------------- */
+/* --- what is in it: no secrets -------------------------------------------------------------------------- */
 
 size_t vault_count(const struct vault *v);
 const char *vault_name(const struct vault *v, size_t i);
@@ -88,7 +88,7 @@ struct vault_source {
 /* The source of credential `i`. */
 struct vault_source vault_source(const struct vault *v, size_t i);
 
-/* --- binding and rendering ------------------------------------------------------------------------------- */
+/* --- binding and rendering ------------------------------------------------------------------------------ */
 
 struct vault_origin {
     enum url_scheme scheme;

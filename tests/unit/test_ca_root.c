@@ -221,7 +221,7 @@ static void test_refuses_other_things(void **state) {
     unlinkat(s->fd, "elsewhere", 0);
 }
 
-/* --- an operator's own root ---------------------------------------------------------------------------- */
+/* --- an operator's own root --------------------------------------------------------------------------- */
 
 enum { OTHER_KEY = 1, INTERMEDIATE = 2, ENCRYPTED = 4 };
 

@@ -207,7 +207,7 @@ static void test_minting(void **state) {
     assert_string_equal(a.why, "no leaf for b test");
 }
 
-/* --- the worker's side ----------------------------------------------------------------------------------- */
+/* --- the worker's side ---------------------------------------------------------------------------------- */
 
 static void test_numbers(void **state) {
     struct state *s = *state;
@@ -297,7 +297,7 @@ static void test_malformed_answers(void **state) {
     }
 }
 
-/* --- the table ------------------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------------------ */
 
 static void peer_error(struct state *s, enum keeper_peer peer, const void *bytes, size_t n) {
     struct msg_out out = {.n = 1};
@@ -399,7 +399,7 @@ static void test_no_vault(void **state) {
     vault_free(v);
 }
 
-/* --- bindings -------------------------------------------------------------------------------------------- */
+/* --- bindings ------------------------------------------------------------------------------------------- */
 
 static struct bindings *bindings_of(struct state *s) {
     struct msg_out out;

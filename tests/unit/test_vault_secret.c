@@ -81,7 +81,7 @@ static void refuses(const struct vault *v, const char *name, const char *url, co
     assert_null(strstr(msg.text, "SECRET"));
 }
 
-/* --- binding and forms ----------------------------------------------------------------------------------- */
+/* --- binding and forms ---------------------------------------------------------------------------------- */
 
 static void test_forms(void **state) {
     (void)state;
@@ -174,7 +174,7 @@ static void test_glob(void **state) {
     unsetenv("EXEAT_TEST_A");
 }
 
-/* --- sources --------------------------------------------------------------------------------------------- */
+/* --- sources -------------------------------------------------------------------------------------------- */
 
 #define HEAD "credential a\n  for https://a.test\n  inject header X\n"
 
@@ -379,7 +379,7 @@ static void test_all_errors(void **state) {
     unsetenv("EXEAT_TEST_A");
 }
 
-/* --- wiping ---------------------------------------------------------------------------------------------- */
+/* --- wiping --------------------------------------------------------------------------------------------- */
 
 /* The bytes that are looked for, put together here so that they stand nowhere else in this process's memory.
  * */
