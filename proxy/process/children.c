@@ -284,7 +284,10 @@ static int on_message(struct channel *ctl, struct msg_in *m) {
         free(copy);
         return 0;
     }
-    case IPC_DRAINED: child->ending = true; return msg_end(m);
+    case IPC_DRAINED:
+        /* before it was told to, an end is a failure, whatever it says */
+        child->ending = child->ending || child->all->draining;
+        return msg_end(m);
     case IPC_BROKEN: return child->role == ROLE_KEEPER ? on_broken(child, m) : ERR_PEER;
     default: return ERR_PEER;
     }
@@ -346,12 +349,12 @@ static void child_gone(struct child *child, int status) {
     drain_on(c);
 }
 
-/* A worker has ended since keeper or scribe did: theirs is the death to be told. */
+/* A role has ended since another one did: that one's is the death to be told. */
 static bool tell_of_peer(struct children *c) {
     for (size_t i = 0; i < c->n; i++) {
         int status;
         struct child *child = &c->list[i];
-        if (child->role == ROLE_WORKER || !child->pid || !wait_child(child->pid, &status, 20))
+        if (!child->pid || !wait_child(child->pid, &status, 10))
             continue;
         child_gone(child, status);
         return true;
@@ -374,17 +377,6 @@ static void on_closed(struct channel *ctl, int err) {
 }
 
 static const struct channel_ops ctl_ops = {on_message, on_closed};
-
-void children_reap(struct children *c) {
-    for (size_t i = 0; i < c->n; i++) {
-        int status;
-        struct child *child = &c->list[i];
-        /* what it said last is read first: on_closed follows */
-        if (child->pid && !channel_is_open(&child->ctl) &&
-            waitpid(child->pid, &status, WNOHANG) == child->pid)
-            child_gone(child, status);
-    }
-}
 
 void children_drain(struct children *c) {
     if (c->draining)

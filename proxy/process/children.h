@@ -61,9 +61,6 @@ int children_send_keeper(struct children *c, const struct msg_out *m);
 /* Lets workers end, then the scribe, then the keeper; `ended` follows. */
 void children_drain(struct children *c);
 
-/* For SIGCHLD: looks which are dead. */
-void children_reap(struct children *c);
-
 /* SIGKILL to all that run, and waits for them. Safe at any time, also when nothing was started. */
 void children_kill(struct children *c);
 

@@ -17,13 +17,13 @@ struct scribe_process {
     struct channel peers[CONFIG_WORKERS_MAX];
     size_t npeers, open;
     struct sinks *sinks;
-    bool stopping;
+    bool stopping, told; /* told: by the supervisor; else all workers have gone by themselves */
 };
 
 static void on_stopped(void *arg) {
     struct scribe_process *s = arg;
     (void)channel_send_type(&s->role.ctl, IPC_DRAINED);
-    role_end(&s->role, 0);
+    role_end(&s->role, s->told ? 0 : ROLE_PEER_GONE);
 }
 
 static void stop(struct scribe_process *s) {
@@ -118,6 +118,7 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
     if (m->type == IPC_START && !s->sinks)
         return start(s, m);
     if (m->type == IPC_DRAIN && s->sinks) {
+        s->told = true;
         stop(s);
         return 0;
     }

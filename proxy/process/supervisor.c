@@ -256,15 +256,11 @@ static bool deadly(int sig) {
 
 static void on_signal(void *arg, int sig, pid_t from) {
     struct supervisor *s = arg;
-    if (sig == SIGCHLD) {
-        children_reap(&s->children);
-        return;
-    }
     if (s->phase == PHASE_STARTING && deadly(sig)) {
         finish(s, 128 + sig);
         return;
     }
-    if (s->phase != PHASE_RUNNING || sig == SIGPIPE || sig == SIGURG || sig == SIGWINCH)
+    if (s->phase != PHASE_RUNNING || sig == SIGCHLD || sig == SIGPIPE || sig == SIGURG || sig == SIGWINCH)
         return;
     /* The terminal's reach the command by themselves, as do those that it sent to its own process group. A hang-up is told to the
      * session's leader alone, which may be this process. */
