@@ -1,6 +1,7 @@
 /*
  * Every secret has a mapping of its own. A host has some dozens of secrets, so pages are cheap, and a mapping that
- * ends when its secret ends leaves nothing behind in a heap.
+ * is wiped when its secret ends leaves nothing behind in a heap. A few wiped pages are kept, locked as they are, for the
+ * next secrets: a worker takes one for each request that a credential goes with.
  */
 #include "base/secret.h"
 
@@ -8,7 +9,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define SPARE_PAGES 32
+
 static bool lock_failed;
+static char *spare[SPARE_PAGES]; /* wiped pages of the smallest size */
+static size_t nspare;
 
 void secret_wipe(void *p, size_t n) {
     if (p && n)
@@ -19,12 +24,23 @@ bool secret_unlocked(void) {
     return lock_failed;
 }
 
+static size_t page_size(void) {
+    static size_t size;
+    if (size == 0)
+        size = (size_t)sysconf(_SC_PAGESIZE);
+    return size;
+}
+
 int secret_reserve(struct secret *s, size_t cap) {
     secret_release(s);
     if (cap > SECRET_MAX)
         return ERR_LIMIT;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = page_size();
     size_t size = (cap / page + 1) * page;
+    if (size == page && nspare) {
+        *s = (struct secret){.bytes = spare[--nspare], .n = 0, .cap = size};
+        return 0;
+    }
     char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return ERR_NOMEM;
@@ -52,7 +68,10 @@ int secret_set(struct secret *s, struct slice value) {
 void secret_release(struct secret *s) {
     if (s->bytes) {
         secret_wipe(s->bytes, s->cap);
-        munmap(s->bytes, s->cap);
+        if (s->cap == page_size() && nspare < SPARE_PAGES)
+            spare[nspare++] = s->bytes;
+        else
+            munmap(s->bytes, s->cap);
     }
     *s = (struct secret){0};
 }
