@@ -9,20 +9,6 @@
 
 #define NONE UINT32_MAX
 
-/* How far an allow came, the further the greater. */
-enum stage {
-    STAGE_NONE,
-    STAGE_ADDRESS, /* a wildcard would take the host if it were no address */
-    STAGE_SCHEME,  /* the host matches, the scheme does not */
-    STAGE_PORT,
-    STAGE_ACTION, /* … the method does not; or it is a rule about something else */
-    STAGE_PATH,
-    STAGE_SLASH, /* … the path does but for the encoded slash */
-    STAGE_REF,
-    STAGE_OP,
-    STAGE_MATCH,
-};
-
 /* A request, with what is worked out about it once. */
 struct request {
     const struct policy *p;
@@ -314,4 +300,18 @@ void policy_judge(const struct policy *p, const struct facts *f, struct verdict 
 
 void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, struct verdict *v) {
     judge_ref(p, f, NULL, i, v);
+}
+
+enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref,
+                      size_t rule) {
+    struct request q;
+    struct verdict v;
+    const struct target *t = &p->rules[rule].target;
+    if (!prepare(&q, p, f, NULL, &v))
+        return STAGE_NONE;
+    bool about = t->host_kind == RULE_HOST_ANY ||
+                 (t->host_kind == RULE_HOST_EXACT && slice_eq(t->host, f->host)) ||
+                 (t->host_kind == RULE_HOST_SUFFIX && !f->host_is_address && f->host.n > t->host.n + 1 &&
+                  slice_ends(f->host, t->host) && f->host.p[f->host.n - t->host.n - 1] == '.');
+    return about ? stage_of(&q, &p->rules[rule], ref) : STAGE_NONE;
 }

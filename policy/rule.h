@@ -106,6 +106,24 @@ void judge(const struct policy *p, const struct facts *f, const bool *reach, str
 
 void judge_ref(const struct policy *p, const struct facts *f, const bool *reach, size_t i, struct verdict *v);
 
+/* How far a rule came with a request, the further the greater. */
+enum stage {
+    STAGE_NONE,
+    STAGE_ADDRESS, /* a wildcard would take the host if it were no address */
+    STAGE_SCHEME,  /* the host matches, the scheme does not */
+    STAGE_PORT,
+    STAGE_ACTION, /* … the method does not; or it is a rule about something else */
+    STAGE_PATH,
+    STAGE_SLASH, /* … the path does but for the encoded slash */
+    STAGE_REF,
+    STAGE_OP,
+    STAGE_MATCH,
+};
+
+/* How far one rule comes with a request, or with one ref of a push, taken by itself: what the tools look at. */
+enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref,
+                      size_t rule);
+
 /* A verdict's reason as policy_explain puts it, on that same part. */
 int explain(const struct policy *p, const struct facts *f, const bool *reach, const struct verdict *v,
             size_t max_refs, struct buf *out);
