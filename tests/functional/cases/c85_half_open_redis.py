@@ -161,7 +161,7 @@ def resident(pid):
         at = process
         while at in parents and at != pid:
             at = parents[at]
-        if at == pid and sizes[process][0] == "exeat":
+        if at == pid and sizes[process][0] in ("exeat", "keeper", "scribe", "worker"):
             out[process] = sizes[process][1]
     return out
 

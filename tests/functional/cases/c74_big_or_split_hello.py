@@ -1,0 +1,98 @@
+"""C74: the ClientHello is read whole, whatever its size and however it comes; too big or too slow a one is ended."""
+import onehost
+import tap
+
+HELLO = '''
+    def hello(sni, size):
+        """The bytes of a ClientHello of about that size, by Python's own TLS with a long ALPN list; then the rest of a handshake."""
+        context = ssl.create_default_context()
+        protocols, room = ["http/1.1"], size - 500
+        while room > 0:
+            protocols.append(("x%05d" % len(protocols)) + "p" * 100)
+            room -= 107
+        context.set_alpn_protocols(protocols)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_hostname=sni)
+        try:
+            tls.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        return tls, incoming, outgoing
+    def finish(sock, tls, incoming, outgoing):
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                sock.sendall(outgoing.read())
+                data = sock.recv(65536)
+                if not data:
+                    return "ended"
+                incoming.write(data)
+        tls.write(b"GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\nConnection: close\\r\\n\\r\\n")
+        sock.sendall(outgoing.read())
+        while True:
+            try:
+                return int(tls.read(4096).split()[1])
+            except ssl.SSLWantReadError:
+                incoming.write(sock.recv(65536))
+    def records(data, step):
+        body = data[5:]
+        return b"".join(b"\\x16\\x03\\x01" + struct.pack(">H", len(body[i:i + step])) + body[i:i + step] for i in range(0, len(body), step))
+'''
+
+
+@tap.test(timeout=120)
+def every_size_and_every_cut(t):
+    r, server = onehost.through(t, [HELLO, '''
+        for size in (1300, 5300, 15300):
+            for how in ("whole", "bytes", "gap", "small records", "records and bytes"):
+                tls, incoming, outgoing = hello("a.test", size)
+                data = outgoing.read()
+                sock = socket.create_connection(("a.test", 443), 10)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if how == "gap":
+                    sock.sendall(data[:500])
+                    time.sleep(0.3)
+                    sock.sendall(data[500:])
+                elif how == "bytes":
+                    for i in range(len(data)):
+                        sock.sendall(data[i:i + 1])
+                elif how == "small records":
+                    sock.sendall(records(data, 16))
+                elif how == "records and bytes":
+                    data = records(data, 200)
+                    for i in range(len(data)):
+                        sock.sendall(data[i:i + 1])
+                else:
+                    sock.sendall(data)
+                try:
+                    report(size, how, finish(sock, tls, incoming, outgoing))
+                except (ssl.SSLError, OSError) as e:
+                    report(size, how, str(e))
+    '''], timeout=100)
+    tap.equal(len(r.reports), 15)
+    tap.equal([x for x in r.reports if x[2] != 200], [])
+    tap.equal(len(server.requests), 15)
+
+
+@tap.test
+def a_hello_of_100_kilobytes_is_refused(t):
+    r, server = onehost.through(t, [HELLO, '''
+        sock = socket.create_connection(("a.test", 443), 10)
+        message = b"\\x01\\x01\\x86\\xa0" + b"\\x03\\x03" + b"x" * 99998
+        wire = records(b"....." + message, 16000)
+        try:
+            sock.sendall(wire)
+            sock.settimeout(10)
+            got = sock.recv(10)
+            report(len(got) < 10 or got[0] == 21)
+        except OSError:
+            report(True)
+    '''])
+    tap.equal(r.reports, [True])
+    tap.equal(r.verdict()["code"], "hello-too-long")
+    tap.equal(len(server.connections), 0)
+
+
+tap.main()
