@@ -12,13 +12,17 @@
 struct recorder {
     int fd; /* -1 once the scribe is gone */
     struct event *readable, *writable;
+    struct event *turn;                   /* at the end of the loop's turn: what is kept goes */
     struct buf queue;                     /* u32 length (ours, native) and message, over and over */
     bool waiting;                         /* `writable` is added */
     uint64_t lost;                        /* ever */
     uint64_t gap_count, gap_from, gap_to; /* of the gap that is open */
     void (*gone)(void *arg);
     void *arg;
-    uint8_t message[MSG_MAX];
+    struct msg_out kept; /* a RECORD_BATCH of `nkept` records, in `batch` */
+    size_t nkept;
+    uint64_t kept_from, kept_to;
+    uint8_t message[MSG_MAX], batch[MSG_MAX];
 };
 
 static void recorder_ended(struct recorder *c) {
@@ -26,6 +30,7 @@ static void recorder_ended(struct recorder *c) {
         return;
     event_free(c->readable);
     event_free(c->writable);
+    event_del(c->turn);
     c->readable = c->writable = NULL;
     close(c->fd);
     c->fd = -1;
@@ -46,14 +51,14 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
         gone(gone_arg);
 }
 
-static void lose(struct recorder *c, uint64_t time_ms) {
+static void lose(struct recorder *c, uint64_t count, uint64_t from_ms, uint64_t to_ms) {
     if (c->lost == 0)
         log_warn("the scribe does not keep up: records are being lost, and counted");
     if (c->gap_count == 0)
-        c->gap_from = time_ms;
-    c->gap_to = time_ms;
-    c->gap_count++;
-    c->lost++;
+        c->gap_from = from_ms;
+    c->gap_to = to_ms;
+    c->gap_count += count;
+    c->lost += count;
 }
 
 static void wait_writable(struct recorder *c) {
@@ -130,16 +135,56 @@ static void on_writable(evutil_socket_t fd, short what, void *arg) {
     }
 }
 
+/* What is kept goes. */
+static void flush_kept(struct recorder *c) {
+    size_t n = c->nkept;
+    if (n == 0)
+        return;
+    c->nkept = 0;
+    event_del(c->turn);
+    if (!hand_over(c, &c->kept))
+        lose(c, n, c->kept_from, c->kept_to);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    flush_kept(arg);
+}
+
+/* Puts a message beside those that are kept. */
+static void keep(struct recorder *c, const struct msg_out *m, uint64_t time_ms) {
+    /* length and bytes; what does not fit any more waits for the next batch */
+    if (c->nkept && m->n + sizeof(uint32_t) > c->kept.cap - c->kept.n)
+        flush_kept(c);
+    if (c->nkept == 0) {
+        msg_begin(&c->kept, c->batch, sizeof c->batch, RECORD_BATCH);
+        c->kept_from = time_ms;
+        event_active(c->turn, EV_TIMEOUT, 0);
+    }
+    msg_put_slice(&c->kept, slice_make(m->p, m->n));
+    c->kept_to = time_ms;
+    c->nkept++;
+}
+
 void recorder_send(struct recorder *c, const struct record *r) {
     struct msg_out m;
     /* while a gap is open and can't be reported, nothing may pass it: order is kept */
     if (c->gap_count && !gap_report(c)) {
-        lose(c, r->time_ms);
+        lose(c, 1, r->time_ms, r->time_ms);
         return;
     }
     record_encode(r, &m, c->message, sizeof c->message);
-    if (!hand_over(c, &m))
-        lose(c, r->time_ms);
+    bool small = m.err == 0 && m.n < MSG_MAX / 2;
+    if (small && c->fd >= 0 && (r->event == RECORD_OUTCOME || c->nkept)) {
+        keep(c, &m, r->time_ms);
+        if (r->event != RECORD_OUTCOME)
+            flush_kept(c);
+        return;
+    }
+    flush_kept(c);
+    if (c->gap_count || !hand_over(c, &m))
+        lose(c, 1, r->time_ms, r->time_ms);
 }
 
 struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void *arg), void *arg) {
@@ -154,7 +199,8 @@ struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void
     buf_init(&c->queue, RECORDER_BYTES);
     c->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
     c->writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
-    if (!c->readable || !c->writable || event_add(c->readable, NULL) < 0) {
+    c->turn = event_new(base, -1, 0, on_turn, c);
+    if (!c->readable || !c->writable || !c->turn || event_add(c->readable, NULL) < 0) {
         recorder_free(c);
         return NULL;
     }
@@ -168,6 +214,8 @@ void recorder_free(struct recorder *c) {
         event_free(c->readable);
     if (c->writable)
         event_free(c->writable);
+    if (c->turn)
+        event_free(c->turn);
     if (c->fd >= 0)
         close(c->fd);
     buf_release(&c->queue);
@@ -175,7 +223,7 @@ void recorder_free(struct recorder *c) {
 }
 
 bool recorder_empty(const struct recorder *c) {
-    return buf_len(&c->queue) == 0 && c->gap_count == 0;
+    return buf_len(&c->queue) == 0 && c->nkept == 0 && c->gap_count == 0;
 }
 
 uint64_t recorder_lost(const struct recorder *c) {

@@ -1,7 +1,10 @@
 /*
- * A worker's end of the way to the scribe. Sending never blocks and never fails: what the socket can't
- * take waits in a bounded queue, what the queue can't take is counted, and as soon as there is room a
- * `gap` record (sink "channel") says how many are missing.
+ * A worker's end of the way to the scribe. Sending never blocks and never fails: what the socket can't take waits in
+ * a bounded queue, what the queue can't take is counted, and as soon as there is room a `gap` record (sink "channel")
+ * says how many are missing.
+ *
+ * A verdict is with the kernel (or in the queue) when recorder_send returns: a decision is recorded before it is acted on.
+ * An outcome may be kept until the loop's turn ends, or goes along with the next verdict, in one message.
  */
 #ifndef FLOW_RECORDER_H
 #define FLOW_RECORDER_H
@@ -20,7 +23,7 @@ struct recorder;
 struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void *arg), void *arg);
 void recorder_free(struct recorder *c);
 
-/* Hands a record over. When this returns it is with the kernel, in the queue, or counted. */
+/* Hands a record over. When this returns it is with the kernel, in the queue, or counted; an outcome will be. */
 void recorder_send(struct recorder *c, const struct record *r);
 
 /* Whether all that was handed over is with the kernel: for an orderly end. */

@@ -46,30 +46,31 @@ static ssize_t write_all(int fd, struct slice s) {
     return (ssize_t)done;
 }
 
-static int failed(struct sink_file *s, int saved, uint64_t time_ms) {
+static int failed(struct sink_file *s, int saved, struct slice missing, uint64_t from_ms, uint64_t to_ms) {
     if (!s->broken)
         log_error("decisions can't be written to the log file (%s); they are counted, and it is tried again "
                   "with each",
                   strerror(saved));
     s->broken = true;
     if (s->count == 0)
-        s->from_ms = time_ms;
-    s->to_ms = time_ms;
-    s->count++;
+        s->from_ms = from_ms;
+    s->to_ms = to_ms;
+    for (size_t i = 0; i < missing.n; i++)
+        s->count += missing.p[i] == '\n';
     return ERR_IO;
 }
 
-int sink_file_write(struct sink_file *s, struct slice line, uint64_t time_ms) {
+int sink_file_write(struct sink_file *s, struct slice lines, uint64_t from_ms, uint64_t to_ms) {
     errno = 0;
     if (s->torn) {
         if (write_all(s->fd, SLICE("\n")) != 1)
-            return failed(s, errno, time_ms);
+            return failed(s, errno, lines, from_ms, to_ms);
         s->torn = false;
     }
-    ssize_t n = write_all(s->fd, line);
-    if (n != (ssize_t)line.n) {
-        s->torn = n > 0;
-        return failed(s, errno, time_ms);
+    ssize_t n = write_all(s->fd, lines);
+    if (n != (ssize_t)lines.n) {
+        s->torn = n > 0 && lines.p[n - 1] != '\n';
+        return failed(s, errno, slice_from(lines, n > 0 ? (size_t)n : 0), from_ms, to_ms);
     }
     if (s->broken)
         log_warn("decisions are written to the log file again; %llu are missing",

@@ -11,6 +11,8 @@
 #include "base/clock.h"
 #include "proxy/flow/sink_file.h"
 
+#define LINES_MAX 65536 /* bytes after which the file is written to within a turn */
+
 struct sinks {
     struct event_base *base;
     struct sink_file *file;
@@ -18,7 +20,10 @@ struct sinks {
     int line_fd;
     int loudness;
     bool colour;
-    struct buf text; /* a line at a time; kept for the next */
+    struct buf text;  /* a line at a time; kept for the next */
+    struct buf lines; /* for the file, of this turn of the loop */
+    uint64_t lines_from, lines_to;
+    struct event *turn;
     struct event *stop;
     void (*done)(void *arg);
     void *done_arg;
@@ -55,12 +60,27 @@ static void write_line(struct sinks *s, const struct record *r) {
         ;
 }
 
+static void flush_file(struct sinks *s) {
+    if (buf_len(&s->lines) == 0)
+        return;
+    (void)sink_file_write(s->file, buf_slice(&s->lines), s->lines_from, s->lines_to);
+    buf_clear(&s->lines);
+}
+
 static void write_file(struct sinks *s, const struct record *r) {
     if (!s->file)
         return;
-    buf_clear(&s->text);
-    if (record_json(r, &s->text) == 0)
-        (void)sink_file_write(s->file, buf_slice(&s->text), r->time_ms);
+    if (buf_len(&s->lines) > LINES_MAX)
+        flush_file(s);
+    size_t before = buf_len(&s->lines);
+    if (before == 0)
+        s->lines_from = r->time_ms;
+    s->lines_to = r->time_ms;
+    if (record_json(r, &s->lines)) { /* memory is short: no half line */
+        s->lines.end = s->lines.start + before;
+        s->lines.failed = false;
+    }
+    event_active(s->turn, EV_TIMEOUT, 0);
 }
 
 /* A gap of one sink goes to the others as well. */
@@ -78,20 +98,43 @@ static void report_gaps(struct sinks *s, bool force) {
     }
 }
 
+static void on_turn(evutil_socket_t fd, short what, void *arg) {
+    struct sinks *s = arg;
+    (void)fd;
+    (void)what;
+    flush_file(s);
+    report_gaps(s, false);
+    flush_file(s);
+}
+
 void sinks_write(struct sinks *s, const struct record *r) {
     write_file(s, r);
     if (s->redis)
         (void)sink_redis_write(s->redis, r);
     write_line(s, r);
-    report_gaps(s, false);
+    event_active(s->turn, EV_TIMEOUT, 0);
 }
 
-int sinks_receive(struct sinks *s, struct msg_in *m) {
+static int receive_one(struct sinks *s, struct msg_in *m) {
     struct record r;
     int err = record_decode(m, &r, s->refs);
     if (err == 0)
         sinks_write(s, &r);
     return err;
+}
+
+int sinks_receive(struct sinks *s, struct msg_in *m) {
+    if (m->type != RECORD_BATCH)
+        return receive_one(s, m);
+    int err = 0;
+    while (err == 0 && m->at < m->n) {
+        struct slice bytes = msg_get_slice(m);
+        struct msg_in one;
+        err = m->err ? m->err : msg_parse(&one, bytes.p, bytes.n);
+        if (err == 0)
+            err = receive_one(s, &one);
+    }
+    return err ? err : msg_end(m);
 }
 
 /* --- life --------------------------------------------------------------------------------------------- */
@@ -102,7 +145,9 @@ static void stopped(struct sinks *s) {
         return;
     s->done = NULL;
     event_del(s->stop);
+    flush_file(s);
     report_gaps(s, true);
+    flush_file(s);
     done(s->done_arg);
 }
 
@@ -121,6 +166,7 @@ static void on_redis_empty(void *arg) {
 
 void sinks_stop(struct sinks *s, void (*done)(void *arg), void *arg) {
     struct record gap;
+    flush_file(s);
     /* what the file lacks is still to be told to Redis, before it is drained */
     if (s->file && s->redis && sink_file_take_gap(s->file, true, &gap)) {
         write_file(s, &gap);
@@ -146,6 +192,7 @@ struct sinks *sinks_new(const struct sinks_config *config) {
     s->loudness = config->loudness;
     s->colour = config->colour;
     buf_init(&s->text, RECORD_JSON_MAX);
+    buf_init(&s->lines, LINES_MAX + RECORD_JSON_MAX);
     bool ok = true;
     if (config->log_fd >= 0)
         ok = (s->file = sink_file_new(config->log_fd)) != NULL;
@@ -153,7 +200,8 @@ struct sinks *sinks_new(const struct sinks_config *config) {
         ok = (s->redis = sink_redis_new(config->base, config->redis)) != NULL && ok;
     s->refs = calloc(RECORD_REFS_MAX, sizeof *s->refs);
     s->stop = evtimer_new(config->base, on_stop_timer, s);
-    if (!ok || !s->refs || !s->stop) {
+    s->turn = event_new(config->base, -1, 0, on_turn, s);
+    if (!ok || !s->refs || !s->stop || !s->turn) {
         sinks_free(s);
         return NULL;
     }
@@ -165,11 +213,16 @@ struct sinks *sinks_new(const struct sinks_config *config) {
 void sinks_free(struct sinks *s) {
     if (!s)
         return;
+    if (s->file)
+        flush_file(s);
     sink_file_free(s->file);
     sink_redis_free(s->redis);
     if (s->stop)
         event_free(s->stop);
+    if (s->turn)
+        event_free(s->turn);
     buf_release(&s->text);
+    buf_release(&s->lines);
     free(s->refs);
     free(s);
 }

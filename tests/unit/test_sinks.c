@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "proxy/flow/recorder.h"
 #include "proxy/flow/sink_file.h"
 #include "proxy/flow/sinks.h"
 #include "tests/unit/loop.h"
@@ -398,18 +399,18 @@ static void a_full_disk(void **state) {
     int fd = memfd_create("log", MFD_CLOEXEC);
     (void)state;
     struct sink_file *s = sink_file_new(dup(fd));
-    assert_int_equal(sink_file_write(s, SLICE("{\"a\":1}\n"), 1000), 0);
+    assert_int_equal(sink_file_write(s, SLICE("{\"a\":1}\n"), 1000, 1000), 0);
     assert_false(sink_file_take_gap(s, true, &gap));
     /* a limit stands in for a disk: half of the second line fits, nothing of the third */
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &old);
     limit = (struct rlimit){12, old.rlim_max};
     setrlimit(RLIMIT_FSIZE, &limit);
-    assert_int_equal(sink_file_write(s, SLICE("{\"b\":2}\n"), 2000), ERR_IO);
-    assert_int_equal(sink_file_write(s, SLICE("{\"c\":3}\n"), 3000), ERR_IO);
+    assert_int_equal(sink_file_write(s, SLICE("{\"b\":2}\n"), 2000, 2000), ERR_IO);
+    assert_int_equal(sink_file_write(s, SLICE("{\"c\":3}\n"), 3000, 3000), ERR_IO);
     assert_false(sink_file_take_gap(s, false, &gap));
     setrlimit(RLIMIT_FSIZE, &old);
-    assert_int_equal(sink_file_write(s, SLICE("{\"d\":4}\n"), 4000), 0);
+    assert_int_equal(sink_file_write(s, SLICE("{\"d\":4}\n"), 4000, 4000), 0);
     assert_true(sink_file_take_gap(s, false, &gap));
     assert_int_equal(gap.count, 2);
     assert_int_equal(gap.from_ms, 2000);
@@ -501,14 +502,67 @@ static void nobody_reads_the_lines(void **state) {
     event_base_free(base);
 }
 
+/* From a worker's recorder to the file: outcomes go along with the verdict behind them, and nothing is lost or moved. */
+static void from_recorder_to_file(void **state) {
+    struct event_base *base = event_base_new();
+    int fds[2], fd = memfd_create("log", MFD_CLOEXEC);
+    static uint8_t memory[MSG_MAX];
+    char text[65536], want[64];
+    unsigned messages = 0;
+    (void)state;
+    assert_int_equal(msg_pair(fds), 0);
+    struct recorder *c = recorder_new(base, fds[0], NULL, NULL);
+    struct sinks_config config = {.base = base, .log_fd = dup(fd), .line_fd = -1};
+    struct sinks *s = sinks_new(&config);
+    for (uint64_t i = 1; i <= 9; i++) {
+        struct record r = {
+            .event = i % 3 ? RECORD_OUTCOME : RECORD_VERDICT, .has = RECORD_HAS_SENT, .sent = i};
+        recorder_send(c, &r);
+    }
+    struct record last = {.event = RECORD_OUTCOME, .has = RECORD_HAS_SENT, .sent = 10};
+    recorder_send(c, &last);
+    assert_false(recorder_empty(c));
+    for (int turn = 0; turn < 2; turn++) {
+        struct msg_in in;
+        for (; msg_recv(fds[1], &in, memory, sizeof memory) == 0; messages++)
+            assert_int_equal(sinks_receive(s, &in), 0);
+        loop_for(base, 10); /* the last outcome goes when its turn ends */
+    }
+    assert_true(recorder_empty(c));
+    assert_int_equal(messages, 4);
+    read_file(fd, text, sizeof text);
+    const char *at = text;
+    for (unsigned i = 1; i <= 10; i++) {
+        snprintf(want, sizeof want, "\"sent\":%u}\n", i);
+        at = strstr(at, want);
+        assert_non_null(at);
+    }
+    assert_int_equal(at[strlen(want)], 0);
+    /* a batch in a batch, and one that is cut off */
+    struct msg_out out;
+    struct msg_in in;
+    msg_begin(&out, memory, sizeof memory, RECORD_BATCH);
+    msg_put_slice(&out, SLICE("\x01\0\x02\0"));
+    assert_int_equal(msg_parse(&in, out.p, out.n), 0);
+    assert_int_equal(sinks_receive(s, &in), ERR_PEER);
+    assert_int_equal(msg_parse(&in, out.p, out.n - 1), 0);
+    assert_int_equal(sinks_receive(s, &in), ERR_PEER);
+    recorder_free(c);
+    sinks_free(s);
+    close(fds[1]);
+    close(fd);
+    event_base_free(base);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_redis),        cmocka_unit_test(no_limit_of_length),
-        cmocka_unit_test(redis_comes_late),    cmocka_unit_test(a_silent_redis),
-        cmocka_unit_test(a_deaf_redis),        cmocka_unit_test(a_trickling_redis),
-        cmocka_unit_test(a_redis_that_resets), cmocka_unit_test(errors_keep_the_record),
-        cmocka_unit_test(a_full_queue),        cmocka_unit_test(a_full_disk),
-        cmocka_unit_test(the_end_is_bounded),  cmocka_unit_test(nobody_reads_the_lines),
+        cmocka_unit_test(a_good_redis),          cmocka_unit_test(no_limit_of_length),
+        cmocka_unit_test(redis_comes_late),      cmocka_unit_test(a_silent_redis),
+        cmocka_unit_test(a_deaf_redis),          cmocka_unit_test(a_trickling_redis),
+        cmocka_unit_test(a_redis_that_resets),   cmocka_unit_test(errors_keep_the_record),
+        cmocka_unit_test(a_full_queue),          cmocka_unit_test(a_full_disk),
+        cmocka_unit_test(the_end_is_bounded),    cmocka_unit_test(nobody_reads_the_lines),
+        cmocka_unit_test(from_recorder_to_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
