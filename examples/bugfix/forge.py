@@ -17,6 +17,7 @@ import sys
 ROOT, CERTIFICATE, KEY, TOKEN = sys.argv[1:5]
 BASIC = "Basic " + base64.b64encode(b"x-access-token:" + TOKEN.encode()).decode()
 BEARER = "Bearer " + TOKEN
+BACKEND = os.path.join(subprocess.check_output(["git", "--exec-path"], text=True).strip(), "git-http-backend")
 
 
 class Forge(http.server.BaseHTTPRequestHandler):
@@ -68,7 +69,7 @@ class Forge(http.server.BaseHTTPRequestHandler):
                "CONTENT_TYPE": self.headers.get("Content-Type", ""),
                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
                "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
-        run = subprocess.run(["git", "http-backend"], env=env, input=data, capture_output=True, check=False)
+        run = subprocess.run([BACKEND], env=env, input=data, capture_output=True, check=False)
         head, _, content = run.stdout.partition(b"\r\n\r\n")
         fields = [tuple(line.split(": ", 1)) for line in head.decode("latin-1").split("\r\n")]
         status = next((int(v.split()[0]) for n, v in fields if n == "Status"), 200)

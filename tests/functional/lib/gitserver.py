@@ -26,6 +26,12 @@ ENV = {
 }
 
 
+def backend():
+    """The program itself: `git http-backend` is a parent of it, and to kill that one would leave it running, which for a
+    body that ended too early it does for ever."""
+    return os.path.join(work.sh("git", "--exec-path").strip(), "git-http-backend")
+
+
 class Hit:
     """One request that the server answered."""
 
@@ -136,7 +142,7 @@ class GitServer(raw.Listener):
         return env
 
     def _backend(self, connection, request, hit):
-        process = subprocess.Popen(["git", "http-backend"], env=self._environment(request, hit),
+        process = subprocess.Popen([backend()], env=self._environment(request, hit),
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         feeder = threading.Thread(target=self._feed, args=(connection, request, process), daemon=True)
         feeder.start()
