@@ -33,6 +33,13 @@ const char *verdict_reason_code(enum verdict_reason reason) {
     case REASON_CREDENTIALS: return "mixed-credentials";
     case REASON_GIT_AS_HTTP: return "git-endpoint";
     case REASON_ADDRESS: return "address-not-named";
+    case REASON_ASKED: return "asked";
+    case REASON_TUNNELLED: return "tunnelled";
+    case REASON_CONDITION: return "condition";
+    case REASON_CHANGES: return "paths";
+    case REASON_SIZE: return "max-size";
+    case REASON_TUNNEL_ONLY: return "tunnel-only";
+    case REASON_NO_TUNNEL: return "no-rule-for-tunnel";
     }
     return "unknown";
 }
@@ -45,6 +52,15 @@ static void put_clean(struct buf *out, struct slice s) {
 
 static void put_method(struct buf *out, const struct facts *f) {
     put_clean(out, slice_sub(f->method, 0, 40));
+}
+
+/* The rule that came closest, and what of it failed. */
+static void put_failed(const struct verdict *v, struct buf *out) {
+    buf_printf(out, "%s:%u would permit it, but for `", v->near.file, v->near.line);
+    put_clean(out, v->failed);
+    buf_putc(out, '`');
+    if (v->failed_why)
+        buf_printf(out, ": %s", v->failed_why);
 }
 
 /* The reasons that are about the request as a whole. */
@@ -83,6 +99,15 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
         buf_puts(out, "git's endpoints are permitted by fetch and push rules alone");
         break;
     case REASON_ADDRESS: buf_puts(out, "no rule names this address"); break;
+    case REASON_ASKED: buf_printf(out, "%s:%u asks a person", v->rule.file, v->rule.line); break;
+    case REASON_TUNNELLED: buf_printf(out, "passed through unread by %s:%u", v->rule.file, v->rule.line); break;
+    case REASON_CONDITION:
+    case REASON_CHANGES:
+    case REASON_SIZE: put_failed(v, out); break;
+    case REASON_TUNNEL_ONLY:
+        buf_puts(out, "rules pass TLS to this host through unread, and permit no request that is read");
+        break;
+    case REASON_NO_TUNNEL: buf_puts(out, "no rule passes TLS to this host through unread"); break;
     }
     if (v->note.n) {
         buf_puts(out, ": ");
@@ -205,6 +230,10 @@ int policy_hint(const struct policy *p, const struct facts *f, const struct verd
         put_target(f, repository, out);
         break;
     case FACTS_GIT_PUSH: hint_push(p, f, v, out); break;
+    case FACTS_TUNNEL:
+        buf_puts(out, "tunnel ");
+        url_put_origin(out, f->scheme, f->host, f->port);
+        break;
     }
     return out->failed ? ERR_LIMIT : 0;
 }

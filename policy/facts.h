@@ -15,7 +15,7 @@ enum facts_kind {
     FACTS_HTTP,      /* any request that is not one of git's */
     FACTS_GIT_FETCH, /* info/refs?service=git-upload-pack, git-upload-pack, git-upload-archive */
     FACTS_GIT_PUSH,  /* info/refs?service=git-receive-pack, git-receive-pack */
-    /* Later: FACTS_LFS, FACTS_TUNNEL. A kind that policy does not know is denied. */
+    FACTS_TUNNEL,    /* a TLS connection that may be passed through unread: scheme, host and port alone */
 };
 
 /* What a push does to one ref. */
@@ -34,6 +34,16 @@ struct facts_ref {
     struct slice new;
 };
 
+/* How much of the request's body is known. */
+enum facts_body {
+    FACTS_BODY_UNREAD, /* nothing of it (yet): see policy_needs_body */
+    FACTS_BODY_WHOLE,  /* `body` is all of it, as sent (content encodings are not undone) */
+    FACTS_BODY_OVER,   /* it is longer than what policy_needs_body asked for */
+};
+
+/* Header field `i` of the request, in the order received, names as sent. False behind the last. */
+typedef bool facts_field(const void *arg, size_t i, struct slice *name, struct slice *value);
+
 struct facts {
     enum facts_kind kind;
     enum url_scheme scheme;
@@ -48,6 +58,22 @@ struct facts {
      * push rule speaks of the repository. Set only when the whole command list has been read. */
     const struct facts_ref *refs;
     size_t nrefs;
+
+    /* What the push brings, when its pack has been looked through. Not known: no allow with `paths` or `max-size`
+     * matches, every deny does. */
+    bool paths_known;
+    const struct slice *paths; /* files that the pushed commits change: "src/main.c" */
+    size_t npaths;
+    bool size_known;
+    uint64_t size; /* bytes of the pack */
+
+    /* Header fields; NULL: not known (then no condition on one can be told). */
+    facts_field *field;
+    const void *field_arg;
+
+    /* The body, for conditions on it. */
+    enum facts_body body_state;
+    struct slice body;
 };
 
 /*
@@ -56,6 +82,10 @@ struct facts {
  * reading, and the refusal of what is not exact, is the codec's (proxy/codec/git.h).
  */
 bool facts_git_like(struct slice path, struct slice query);
+
+/* Whether the path is of Git LFS's API below a repository ("/acme/app.git/info/lfs/objects/batch"): an `lfs` rule
+ * permits it. Rules about methods do too: it is plain HTTP. *repository: as facts_repository gives it. */
+bool facts_lfs(struct slice path, struct slice *repository);
 
 /* The repository's part of a git endpoint's path: without the endpoint, trailing slashes and ".git" (in any case).
  * "/acme/app.git/info/refs" -> "/acme/app". A view of `path`; may be empty (the server's root). */

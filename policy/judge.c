@@ -144,6 +144,7 @@ static enum stage stage_of(const struct request *q, const struct rule *r, const 
     case FACTS_HTTP: return http_stage(q, r);
     case FACTS_GIT_FETCH: return git_stage(q, r, TREE_FETCH);
     case FACTS_GIT_PUSH: return ref ? ref_stage(q, r, ref) : discovery_stage(q, r);
+    case FACTS_TUNNEL: break;
     }
     return STAGE_NONE;
 }
@@ -314,4 +315,10 @@ enum stage judge_rule(const struct policy *p, const struct facts *f, const struc
                  (t->host_kind == RULE_HOST_SUFFIX && !f->host_is_address && f->host.n > t->host.n + 1 &&
                   slice_ends(f->host, t->host) && f->host.p[f->host.n - t->host.n - 1] == '.');
     return about ? stage_of(&q, &p->rules[rule], ref) : STAGE_NONE;
+}
+
+size_t policy_needs_body(const struct policy *p, const struct facts *f) {
+    (void)p;
+    (void)f;
+    return 0; /* no rule has a condition on a body yet */
 }

@@ -30,6 +30,9 @@ static const struct {
     [TREE_PATHS] = {"paths", ON_PUSH, "`paths` belongs to push rules", parse_paths},
     [TREE_MAX_SIZE] = {"max-size", ON_PUSH, "`max-size` belongs to push rules", parse_max_size},
     [TREE_NOTE] = {"note", ON_ANY, NULL, parse_note},
+    [TREE_TO] = {"to", 0, "`to` is understood, but not in this version", parse_note},
+    [TREE_SEND] = {"header", 0, "`header` is understood, but not in this version", parse_note},
+    [TREE_SEND_BODY] = {"body", 0, "`body` is understood, but not in this version", parse_note},
 };
 _Static_assert(sizeof options / sizeof *options == TREE_OPTIONS, "each option has its row");
 

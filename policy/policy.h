@@ -5,8 +5,8 @@
  * so that the supervisor reads from the disk and a confined worker from memory. The language is described in
  * exeat-policy(5).
  *
- * Life cycle: policy_load - policy_judge as often as you like - policy_free. A compiled policy never changes; it may
- * be read from several threads.
+ * Life cycle: policy_load - policy_judge as often as you like - policy_free. A compiled policy never changes, but
+ * for scratch memory of its regular expressions: one thread at a time.
  *
  * Hard limits (beyond them: a diagnostic): POLICY_*_MAX below.
  */
@@ -115,11 +115,24 @@ int policy_load_bundle(struct slice bundle, struct policy **out, struct policy_d
 /* --- judging ----------------------------------------------------------------------------------------------- */
 
 /*
- * Judges one request. Allocates nothing, formats nothing; its cost does not depend on rules for other hosts.
- * Any `deny` that matches wins; else the first matching `allow` in reading order decides and names the credential;
- * else the request is denied. All refs of a push stand or fall together.
+ * Judges one request. Formats nothing, and allocates nothing but for conditions on JSON and GraphQL bodies and for
+ * regular expressions; its cost does not depend on rules for other hosts. Any `deny` that matches wins, then `ask`;
+ * else the first matching `allow` in reading order decides and names credential and limits; else the request is
+ * denied. All refs of a push stand or fall together.
+ *
+ * An `ask` permits (once a person agrees) what it matches read strictly, like an allow; and it holds what an allow
+ * permits if it matches read generously, like a deny.
  */
 void policy_judge(const struct policy *p, const struct facts *f, struct verdict *v);
+
+/*
+ * How many bytes of the request's body have to be held until it can be judged; 0: none, its verdict does not depend
+ * on it. Ask with facts.body_state == FACTS_BODY_UNREAD, then judge with FACTS_BODY_WHOLE or FACTS_BODY_OVER.
+ * Judged without its body, an allow with a condition on it does not match, a deny does.
+ */
+#define POLICY_BODY_DEFAULT (1u << 20)  /* of a rule that has no max-body */
+#define POLICY_BODY_MOST    (16u << 20) /* the most that a rule with a condition on the body may set */
+size_t policy_needs_body(const struct policy *p, const struct facts *f);
 
 /* The verdict on ref `i` of a push by itself (v->ref == i): for `ng <ref> <reason>` and for the record. */
 void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, struct verdict *v);

@@ -1,7 +1,6 @@
 /*
  * The tree: what a policy file says, word by word, before anything is looked up or expanded. It holds the whole
- * language; what this version can't judge yet is refused when rules are made of it (compile.c), so that the grammar
- * need not change when it can. Internal to policy/.
+ * language. Internal to policy/; the tools of proxy/command (fmt, learn) may read it too.
  *
  * Everything lies in the policy's arena. Every node keeps its tokens, for errors that are found later.
  */
@@ -50,6 +49,7 @@ struct tree_condition {
     enum tree_test test;
     struct token name;
     struct tree_words values;
+    struct slice text; /* as written, one physical line */
     struct tree_condition *next;
 };
 
@@ -62,6 +62,9 @@ enum tree_option {
     TREE_PATHS,
     TREE_MAX_SIZE,
     TREE_NOTE,
+    TREE_TO,        /* private addresses that the host may resolve to */
+    TREE_SEND,      /* expectations: a header of the request */
+    TREE_SEND_BODY, /* … its body */
     TREE_OPTIONS,
 };
 
@@ -82,7 +85,9 @@ struct tree_rule {
     unsigned options;                        /* bit 1 << enum tree_option: it is there */
     struct token option_words[TREE_OPTIONS]; /* the keyword of each that is there */
     struct token with, limit, max_body, max_size, note;
-    struct tree_words paths;
+    struct tree_words paths, to;
+    struct tree_words headers; /* expectations: name and value in turn */
+    struct token body;
     struct tree_condition *where;
     struct slice text; /* the rule as written, its first physical line */
 };

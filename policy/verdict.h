@@ -8,13 +8,15 @@
 #ifndef POLICY_VERDICT_H
 #define POLICY_VERDICT_H
 
+#include <stdint.h>
+
 #include "base/slice.h"
 
 enum verdict_action {
     VERDICT_DENY = 0, /* so that a zeroed verdict permits nothing */
     VERDICT_ALLOW,
-    VERDICT_ASK,    /* not produced by this version */
-    VERDICT_TUNNEL, /* not produced by this version */
+    VERDICT_ASK,    /* a person has to say so; credential and limits are set as for VERDICT_ALLOW */
+    VERDICT_TUNNEL, /* FACTS_TUNNEL only: pass it through unread */
 };
 
 enum verdict_reason {
@@ -35,6 +37,13 @@ enum verdict_reason {
     REASON_CREDENTIALS,    /* the refs of one push are permitted with different credentials */
     REASON_GIT_AS_HTTP,    /* one of git's endpoints, given as an HTTP request or spelled ambiguously */
     REASON_ADDRESS,        /* the host is an address, and only wildcards match: it must be named */
+    REASON_ASKED,          /* `rule` says that a person decides */
+    REASON_TUNNELLED,      /* `rule` passes TLS through unread */
+    REASON_CONDITION,      /* a rule would match but for one of its conditions: see `near` and `failed` */
+    REASON_CHANGES,        /* … but for its `paths`: the push changes others, or it is not known what it changes */
+    REASON_SIZE,           /* … but for its `max-size` */
+    REASON_TUNNEL_ONLY,    /* only `tunnel` rules name this host, and this is a request that was read */
+    REASON_NO_TUNNEL,      /* FACTS_TUNNEL: no rule passes this host through unread */
 };
 
 /* Where a rule stands. Points into the policy. */
@@ -45,12 +54,28 @@ struct verdict_rule {
     struct slice text; /* the rule as written: its first line, without indentation and comment */
 };
 
+/* `to` of a rule: the addresses that its host may resolve to besides public ones. */
+struct verdict_net {
+    uint8_t address[16]; /* IPv4 in its first four bytes */
+    uint8_t bits;        /* length of the prefix */
+    bool v6;
+};
+
 struct verdict {
     enum verdict_action action;
     enum verdict_reason reason;
     struct verdict_rule rule; /* the rule that decided; index 0 if it is the absence of one */
     struct slice credential;  /* name to ask the keeper for; empty: send none. Set for VERDICT_ALLOW only */
     struct slice note;        /* the deciding rule's `note`; empty if it has none */
+    uint64_t max_body;        /* of the deciding rule; 0: none. More than that is not to be passed on */
+    uint32_t limit;           /* at most so many requests by this rule (rule.index) in … ; 0: no limit */
+    uint32_t limit_seconds;   /* … so many seconds */
+    const struct verdict_net *nets; /* private networks that the name may resolve to */
+    size_t nnets;
+    bool to_private; /* … any private network */
+    struct verdict_rule near; /* REASON_CONDITION, _CHANGES, _SIZE: the rule that came closest */
+    struct slice failed;      /* … and the part of it that failed, as written: json base == "main" */
+    const char *failed_why;   /* … because: "the body is not JSON"; NULL: it just does not hold */
     bool names_address; /* the host is an address and the rule spells it out: private ranges are meant */
     size_t ref;         /* of a push with `bad_refs`: the first offending ref, which gave rule and reason */
     size_t bad_refs;    /* how many refs offend; policy_judge_ref tells which and why */
