@@ -52,6 +52,9 @@ static const struct {
      OK "Transfer-Encoding: chunked\r\n\r\n"},
     {TEXT("HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n"), "GET", 1, HTTP_BODY_NONE,
      HTTP_BODY_NONE, "HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n"},
+    {TEXT(OK "Upgrade: h2,h2c\r\nConnection: Upgrade, Keep-Alive\r\nKeep-Alive: timeout=5\r\nContent-Length: "
+             "1\r\n\r\n"),
+     "GET", 1, HTTP_BODY_LENGTH, HTTP_BODY_LENGTH, OK "Content-Length: 1\r\n\r\n"},
     {TEXT("HTTP/1.1 204 No Content\r\nContent-Length: 99\r\n\r\n"), "GET", 1, HTTP_BODY_NONE, HTTP_BODY_NONE,
      "HTTP/1.1 204 No Content\r\n\r\n"},
     {TEXT("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"), "GET", 1, HTTP_BODY_NONE,
