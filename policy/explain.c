@@ -100,7 +100,9 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
         break;
     case REASON_ADDRESS: buf_puts(out, "no rule names this address"); break;
     case REASON_ASKED: buf_printf(out, "%s:%u asks a person", v->rule.file, v->rule.line); break;
-    case REASON_TUNNELLED: buf_printf(out, "passed through unread by %s:%u", v->rule.file, v->rule.line); break;
+    case REASON_TUNNELLED:
+        buf_printf(out, "passed through unread by %s:%u", v->rule.file, v->rule.line);
+        break;
     case REASON_CONDITION:
     case REASON_CHANGES:
     case REASON_SIZE: put_failed(v, out); break;

@@ -40,10 +40,10 @@ enum verdict_reason {
     REASON_ASKED,          /* `rule` says that a person decides */
     REASON_TUNNELLED,      /* `rule` passes TLS through unread */
     REASON_CONDITION,      /* a rule would match but for one of its conditions: see `near` and `failed` */
-    REASON_CHANGES,        /* … but for its `paths`: the push changes others, or it is not known what it changes */
-    REASON_SIZE,           /* … but for its `max-size` */
-    REASON_TUNNEL_ONLY,    /* only `tunnel` rules name this host, and this is a request that was read */
-    REASON_NO_TUNNEL,      /* FACTS_TUNNEL: no rule passes this host through unread */
+    REASON_CHANGES, /* … but for its `paths`: the push changes others, or it is not known what it changes */
+    REASON_SIZE,    /* … but for its `max-size` */
+    REASON_TUNNEL_ONLY, /* only `tunnel` rules name this host, and this is a request that was read */
+    REASON_NO_TUNNEL,   /* FACTS_TUNNEL: no rule passes this host through unread */
 };
 
 /* Where a rule stands. Points into the policy. */
@@ -72,7 +72,7 @@ struct verdict {
     uint32_t limit_seconds;   /* … so many seconds */
     const struct verdict_net *nets; /* private networks that the name may resolve to */
     size_t nnets;
-    bool to_private; /* … any private network */
+    bool to_private;          /* … any private network */
     struct verdict_rule near; /* REASON_CONDITION, _CHANGES, _SIZE: the rule that came closest */
     struct slice failed;      /* … and the part of it that failed, as written: json base == "main" */
     const char *failed_why;   /* … because: "the body is not JSON"; NULL: it just does not hold */

@@ -179,7 +179,8 @@ static void conn_on_leaf(struct leaf_waiter *w, SSL_CTX *ctx, int err, const cha
     conn->leaf_known = true;
     conn->leaf_err = err;
     if (!err)
-        conn_enter(conn, CONN_SHAKE); /* the leaf's context has no callback on hellos: it is not called again */
+        conn_enter(conn,
+                   CONN_SHAKE); /* the leaf's context has no callback on hellos: it is not called again */
     if (io_suspended(conn->io))
         io_handshake(conn->io);
 }
