@@ -323,8 +323,7 @@ void conn_http1_begin(struct conn *conn) {
 /* ---- what exchanges ask for ---- */
 
 /* May the connection go on after an answer that came before the request's end? */
-static bool h1_settles(const struct conn *conn) {
-    const struct xchg *x = conn->x;
+static bool h1_settles(const struct conn *conn, const struct xchg *x) {
     if (conn->phase != H1_BODY)
         return true;
     return conn->body.framing == HTTP_BODY_LENGTH && conn->body.left <= H1_SETTLE && !x->req.expect_continue;
@@ -345,7 +344,7 @@ static int h1_head(struct xchg *x, const struct http1_response *resp) {
     if (resp->interim && x->req.minor == 0)
         return 0;
     /* a refusal before the request's end: nobody wants the rest */
-    if (!resp->interim && resp->status >= 400 && !h1_settles(conn))
+    if (!resp->interim && resp->status >= 400 && !h1_settles(conn, x))
         conn->close_after = true;
     struct http1_write opt = {
         .client_minor = x->req.minor,
@@ -364,7 +363,7 @@ static int h1_head(struct xchg *x, const struct http1_response *resp) {
 static int h1_own(struct xchg *x, int status, struct slice type, struct slice body,
                   const struct http_field *more, size_t nmore) {
     struct conn *conn = x->conn;
-    if (!h1_settles(conn))
+    if (!h1_settles(conn, x))
         conn->close_after = true;
     int r = http1_write_own(io_queue(conn->io), status, type, body.n, more, nmore, h1_closes(conn));
     if (r)
@@ -437,7 +436,7 @@ static void h1_whole(struct conn *conn, bool settles) {
 
 static void h1_over(struct xchg *x, bool whole) {
     struct conn *conn = x->conn;
-    bool settles = h1_settles(conn);
+    bool settles = h1_settles(conn, x);
     conn->x = NULL;
     conn->first_done = true;
     if (conn->state != CONN_HTTP)
