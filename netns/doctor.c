@@ -263,7 +263,14 @@ static void explain_step(struct doctor_report *r, const struct outcome *o) {
         break;
     case STEP_NEST: todo(f, "raise user.max_user_namespaces; a sandbox takes two"); break;
     case STEP_FILTER: todo(f, "the kernel needs CONFIG_SECCOMP_FILTER"); break;
-    default: break;
+    default:
+        todo(f,
+             "something keeps programs from what is theirs inside a user namespace: in a container a seccomp "
+             "or AppArmor profile "
+             "(for Docker --security-opt seccomp=unconfined --security-opt apparmor=unconfined); else a "
+             "security module of the host (see /sys/kernel/security/lsm), which needs a profile that lets "
+             "exeat make and use user namespaces");
+        break;
     }
 }
 
