@@ -2,6 +2,7 @@
 import json
 
 import client
+import exeat
 import tap
 from pki import Pki
 from redis import RealRedis
@@ -102,6 +103,42 @@ def the_address_of_redis_itself(t):
     tap.equal(r.reports, [200])
     free_of_secrets(r.err, "standard error")
     tap.contains(r.err, "redis: ")
+
+
+URLS = [
+    "https://a.test/p?access_token=SECRET-Q&x=%0d%0aSET%20k",  # denied: a token of the sandbox's own
+    "https://user:SECRET-W@a.test/p?x=SECRET-Q",
+    "http://a.test/p?access_token=SECRET-Q",                 # denied
+    "https://b.test/p?access_token=SECRET-Q",                # denied
+    "https://SECRET-U:SECRET-W@b.test/",
+    "https://down.test/p?access_token=SECRET-Q",             # permitted, nobody there
+]
+WITH_DOWN = POLICY + "allow GET https://down.test/**\n"
+
+
+@tap.test
+def what_curl_is_told_by_a_url(t):
+    """Names and passwords in a URL, a redirect with a code, a host that is down: no log and no answer shows them."""
+    redis = t.use(RealRedis())
+    moved = response(302, "moved", [("Location", "https://a.test/back?code=SECRET-L"), ("Set-Cookie", "c=SECRET-C")], reason="Found")
+    server = t.use(RawServer(moved, tls=pki.leaf("a.test")))
+    command = "\n".join("curl -sS -o /dev/null -m 10 -H 'Authorization: Bearer SECRET-H' -H 'Cookie: c=SECRET-C' '%s'" % u for u in URLS)
+    options = {**OPTIONS, "resolve": [server.resolve("a.test"), "down.test:443:127.0.0.1:1"]}
+    r = exeat.run(WITH_DOWN, command + "\ncurl -sS -o /dev/null -d SECRET-B https://a.test/post; true", redis=redis.url(), **options)
+    tap.equal(len(server.requests), 2)
+    tap.contains(server.requests[0].target, "SECRET-Q", "what goes upstream is what was sent")
+    tap.equal(len(r.verdicts()), len(URLS) + 1)
+    with open(r.log, encoding="utf-8") as f:
+        free_of_secrets(f.read(), "the log")
+    free_of_secrets(repr(redis.stream()), "Redis")
+    free_of_secrets(r.err, "standard error")
+    for line in r.err.splitlines():
+        tap.ok(line.startswith("exeat") or line.startswith("curl"), "not a line of exeat's: %r" % line)
+    r = exeat.run(WITH_DOWN, "for u in 'http://a.test/p?t=SECRET-Q' 'https://b.test/p?t=SECRET-Q' 'https://down.test/p?t=SECRET-Q'; do "
+                             "curl -sS -i -u SECRET-U:SECRET-W \"$u\"; done; true", **options)
+    tap.contains(r.out, "HTTP/1.1 403")
+    tap.contains(r.out, "HTTP/1.1 502")
+    free_of_secrets(r.out, "an answer of exeat's")
 
 
 tap.main()

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """C65: nothing secret, and no control, can be reached from inside, as root of the inner user namespace too."""
 import os
+import socket
+import time
 
 import exeat
 import pki
 import raw
+import redis
 import tap
 import work
 
@@ -163,7 +166,6 @@ def the_environment_has_no_secret_and_exeats_own_is_wiped(t):
     with exeat.Sandbox(POLICY.splitlines()[0] + "\n", ["sleep", "20"], home=home, vault=VAULT.split("credential b")[0],
                        env={"TOKEN_A": "SECRET-A"}) as sandbox:
         tap.eventually(lambda: os.path.exists(sandbox.log), 10)
-        import time
         time.sleep(1)
         if work.is_root():
             # even root finds nothing but in the keeper's locked memory
@@ -189,6 +191,56 @@ def a_redis_password_leaves_the_command_line():
         for pid in [sandbox.pid] + children(sandbox.pid):
             with open("/proc/%d/cmdline" % pid, "rb") as f:
                 tap.lacks(f.read(), b"SECRET-REDIS")
+
+
+@tap.test
+def nothing_of_exeats_can_be_reached(t):
+    """No inherited descriptor, no socket of the host's, no port of Redis, of an upstream or of another's; not as root inside either."""
+    scene = Scene(t)
+    store = t.use(redis.RealRedis())
+    name = "exeat-escape-c65-%d" % os.getpid()
+    trap = t.use(socket.socket(socket.AF_UNIX))
+    trap.bind("\0" + name)
+    trap.listen()
+    trap.setblocking(False)
+    for wrapper in ("", "unshare -Ur "):
+        r = scene.run(wrapper + """python3 - %s %d %d <<'E'
+import os, socket, sys
+for fd in os.listdir("/proc/self/fd"):
+    if os.path.exists("/proc/self/fd/" + fd):
+        print("FD", fd, os.readlink("/proc/self/fd/" + fd))
+for line in open("/proc/net/unix").read().splitlines()[1:]:
+    if "@" in line: print("REACHED", line)
+def reach(family, address):
+    s = socket.socket(family)
+    s.settimeout(5)
+    try:
+        s.connect(address)
+        s.sendall(b"PING\\r\\n\\r\\n")
+        got = s.recv(100)
+        print("REACHED" if got.startswith(b"+") or not got.startswith(b"HTTP/1.1 4") and got else "TRIED", address, got)
+    except OSError as e:
+        print("TRIED", address, type(e).__name__)
+reach(socket.AF_UNIX, "\\0" + sys.argv[1])
+for port in sys.argv[2:]:
+    for host in ("127.0.0.1", "127.0.0.53", "198.18.0.1", "0.0.0.0"):
+        reach(socket.AF_INET, (host, int(port)))
+    reach(socket.AF_INET6, ("::1", int(port)))
+listening = [int(l.split()[1].split(":")[1], 16) for l in open("/proc/net/tcp").read().splitlines()[1:] if l.split()[3] == "0A"]
+for port in listening:
+    reach(socket.AF_INET, ("127.0.0.1", port))
+E""" % (name, store.port, scene.server.port), redis=store.url())
+        tap.equal(r.code, 0, r.err)
+        tap.equal(r.out.count("TRIED"), 1 + 2 * 5 + 2, r)
+        tap.lacks(r.out, "REACHED")
+        fds = {line.split()[1]: line.split(" ", 2)[2] for line in r.out.splitlines() if line.startswith("FD")}
+        tap.equal(sorted(fds), ["0", "1", "2"], fds)
+    tap.equal(scene.server.connections, [])
+    try:
+        trap.accept()
+        tap.fail("the host's abstract socket was reached")
+    except BlockingIOError:
+        pass
 
 
 tap.main()

@@ -1,4 +1,8 @@
-"""Real clients against an intercepted host: each trusts the sandbox's authority, with no configuration of its own."""
+"""C72: real clients trust the sandbox's authority with no configuration of their own, for every host that they reach.
+
+What stands behind a host makes no difference to them: second.test has its certificate from another authority (a second
+--upstream-ca), and clients still need ours alone. The system's own roots stay in every bundle.
+"""
 import hashlib
 import json
 import os
@@ -7,21 +11,27 @@ import shutil
 import exeat
 import tap
 import work
+from gitserver import GitServer
 from pki import Pki
 from servers import RawServer, response
 
 pki = Pki()
+second_pki = Pki("another CA")
+SECOND = "second.test"
+URLS = ["https://a.test/hello", "https://%s/hello" % SECOND]
 HOSTS = ("a.test", "api.github.com", "crates.a.test", "go.a.test", "deb.a.test")
-POLICY = "\n".join("allow GET,HEAD,POST https://%s/**" % host for host in HOSTS) + "\n"
+POLICY = "\n".join("allow GET,HEAD,POST https://%s/**" % host for host in HOSTS + (SECOND,)) + "\n"
 
 # A crate's index entry needs the checksum of its archive; nothing ever fetches the archive here.
 INDEX = json.dumps({"name": "leaf-pad", "vers": "1.0.0", "deps": [], "features": {}, "yanked": False,
                     "cksum": hashlib.sha256(b"").hexdigest()}) + "\n"
+OTHER_INDEX = INDEX.replace("leaf-pad", "right-pad")
 FILES = {
     "/hello": b"hello from the origin\n",
     "/is-here/simple/": b"<html></html>",
     "/index/config.json": b'{"dl": "https://crates.a.test/dl"}',
     "/index/le/af/leaf-pad": INDEX.encode(),
+    "/index/ri/gh/right-pad": OTHER_INDEX.encode(),
     "/example.com/m/@v/list": b"v1.2.3\n",
     "/example.com/m/@v/v1.2.3.info": b'{"Version": "v1.2.3", "Time": "2026-01-01T00:00:00Z"}',
     "/example.com/m/@v/v1.2.3.mod": b"module example.com/m\n",
@@ -41,19 +51,22 @@ def serve(_connection, request):
 
 
 def try_client(t, command, user=None, env=None, timeout=60, **options):
-    """Runs a command behind exeat with an origin for all HOSTS; returns the result and the origin."""
+    """Runs a command behind exeat with an origin for all HOSTS, and one for SECOND; returns the result and the origins."""
     origin = t.use(RawServer(serve, tls=pki.leaf(*HOSTS)))
-    r = exeat.run(POLICY, command, resolve=[origin.resolve(h) for h in HOSTS], upstream_ca=pki.ca, user=user, env=env,
-                  timeout=timeout, **options)
-    return r, origin
+    second = t.use(RawServer(serve, tls=second_pki.leaf(SECOND)))
+    r = exeat.run(POLICY, command, resolve=[origin.resolve(h) for h in HOSTS] + [second.resolve(SECOND)],
+                  upstream_ca=[pki.ca, second_pki.ca], user=user, env=env, timeout=timeout, **options)
+    return r, origin, second
 
 
 def gets_hello(t, command, **options):
-    r, origin = try_client(t, command, **options)
-    tap.ok("hello from the origin" in r.out, "the client did not get the answer: %s" % r)
+    """The command gets /hello of a.test and of SECOND: either one that asks for both, or a function of a URL."""
+    r, *origins = try_client(t, command, **options)
+    tap.equal(r.out.count("hello from the origin"), 2, str(r))
     tap.equal(r.code, 0)
-    tap.ok(origin.requests, "nothing came to the origin")
-    tap.equal(r.verdicts()[0]["verdict"], "allow")
+    for origin in origins:
+        tap.equal([q.target for q in origin.requests if q.target == "/hello"], ["/hello"])
+    tap.equal({v["verdict"] for v in r.verdicts()}, {"allow"})
 
 
 def home_with(files):
@@ -71,24 +84,24 @@ def home_with(files):
 
 @tap.test
 def curl(t):
-    gets_hello(t, ["curl", "-sS", "https://a.test/hello"])
+    gets_hello(t, ["curl", "-sS", *URLS])
 
 
 @tap.test
 def wget(t):
     work.need("wget")
-    gets_hello(t, ["wget", "-q", "-O", "-", "https://a.test/hello"])
+    gets_hello(t, ["wget", "-q", "-O", "-", *URLS])
 
 
 @tap.test
 def openssl(t):
-    gets_hello(t, "printf 'GET /hello HTTP/1.1\\r\\nHost: a.test\\r\\nConnection: close\\r\\n\\r\\n' |"
-                  " openssl s_client -quiet -verify_return_error -connect a.test:443 -servername a.test")
+    gets_hello(t, "for h in a.test second.test; do printf 'GET /hello HTTP/1.1\\r\\nHost: '$h'\\r\\nConnection: close\\r\\n\\r\\n' |"
+                  " openssl s_client -quiet -verify_return_error -connect $h:443 -servername $h -verify_hostname $h; done")
 
 
 @tap.test
 def openssl_verifies_the_certificate_strictly(t):
-    r, _ = try_client(t, "echo | openssl s_client -x509_strict -verify_return_error -connect a.test:443 "
+    r, _, _ = try_client(t, "echo | openssl s_client -x509_strict -verify_return_error -connect a.test:443 "
                          "-servername a.test -verify_hostname a.test")
     tap.ok("Verification: OK" in r.out, r)
 
@@ -96,7 +109,7 @@ def openssl_verifies_the_certificate_strictly(t):
 @tap.test
 def openssl_by_the_folder_of_certificates(t):
     """openssl with the folder of certificates alone"""
-    r, _ = try_client(t, "echo | openssl s_client -no-CAfile -CApath /etc/ssl/certs -verify_return_error "
+    r, _, _ = try_client(t, "echo | openssl s_client -no-CAfile -CApath /etc/ssl/certs -verify_return_error "
                          "-connect a.test:443 -servername a.test")
     tap.ok("Verification: OK" in r.out, r)
 
@@ -109,7 +122,7 @@ def python_ssl(t):
     """python's ssl, strict as from 3.13 on"""
     gets_hello(t, [PYTHON, "-c", "import ssl, urllib.request as u\nc = ssl.create_default_context()\n"
                                  "c.verify_flags |= ssl.VERIFY_X509_STRICT\n"
-                                 "print(u.urlopen('https://a.test/hello', context=c).read().decode())"])
+                                 "for url in %r: print(u.urlopen(url, context=c).read().decode())" % URLS])
 
 
 def has_module(name):
@@ -121,14 +134,14 @@ def python_requests(t):
     """python's requests with certifi"""
     if not has_module("requests"):
         tap.skip("python3-requests is not installed")
-    gets_hello(t, [PYTHON, "-c", "import requests; print(requests.get('https://a.test/hello').text)"])
+    gets_hello(t, [PYTHON, "-c", "import requests\nfor url in %r: print(requests.get(url).text)" % URLS])
 
 
 @tap.test
 def pip(t):
     if not has_module("pip"):
         tap.skip("python3-pip is not installed")
-    r, origin = try_client(t, [PYTHON, "-m", "pip", "download", "--no-input", "--disable-pip-version-check",
+    r, origin, _ = try_client(t, [PYTHON, "-m", "pip", "download", "--no-input", "--disable-pip-version-check",
                                "--index-url", "https://a.test/is-here/simple", "no-such-package"])
     tap.ok("SSL" not in r.err and "certificate" not in r.err.lower(), r)
     tap.ok(any("/is-here/simple/" in q.target for q in origin.requests), r)
@@ -137,20 +150,20 @@ def pip(t):
 @tap.test
 def node(t):
     work.need("node")
-    gets_hello(t, ["node", "-e", "require('https').get('https://a.test/hello', r => r.pipe(process.stdout))"])
+    gets_hello(t, ["node", "-e", "for (const u of %r) require('https').get(u, r => r.pipe(process.stdout))" % URLS])
 
 
 @tap.test
 def node_fetch(t):
     """node's fetch"""
     work.need("node")
-    gets_hello(t, ["node", "-e", "fetch('https://a.test/hello').then(r => r.text()).then(console.log)"])
+    gets_hello(t, ["node", "-e", "for (const u of %r) fetch(u).then(r => r.text()).then(console.log)" % URLS])
 
 
 @tap.test
 def npm(t):
     work.need("npm")
-    r, origin = try_client(t, ["npm", "view", "pkg", "version", "--registry=https://a.test/"],
+    r, origin, _ = try_client(t, ["npm", "view", "pkg", "version", "--registry=https://a.test/"],
                            env={"npm_config_update_notifier": "false"})
     tap.equal(r.out.strip(), "1.0.0")
     tap.ok(origin.requests[0].target.startswith("/pkg"), r)
@@ -158,17 +171,25 @@ def npm(t):
 
 @tap.test
 def git(t):
-    r, origin = try_client(t, "git ls-remote https://a.test/acme/app.git", env={"GIT_TERMINAL_PROMPT": "0"})
-    # no fetch rule: exeat refuses by itself, over a connection that git has trusted
-    tap.ok("certificate" not in r.err.lower(), r)
-    tap.ok("exeat" in r.err, r)
-    tap.equal(origin.requests, [])
+    servers = [t.use(GitServer(tls=p.leaf(h))) for p, h in ((pki, "a.test"), (second_pki, SECOND))]
+    for server in servers:
+        server.create("acme/app.git")
+    r = exeat.run("allow fetch https://a.test/acme/app\n", "git ls-remote https://a.test/acme/app.git; git ls-remote https://second.test/acme/app.git",
+                  resolve=[servers[0].resolve("a.test"), servers[1].resolve(SECOND)], upstream_ca=[pki.ca, second_pki.ca])
+    # the second one is refused by exeat, over a connection that git has trusted
+    tap.equal(r.out.count("\trefs/heads/main\n"), 1)
+    tap.contains(r.err, "remote: exeat")
+    tap.lacks(r.err.lower(), "certificate")
+    r = exeat.run("allow fetch https://a.test/acme/app\nallow fetch https://second.test/acme/app\n",
+                  "git ls-remote https://a.test/acme/app.git && git clone -q https://second.test/acme/app.git w && cat w/README",
+                  resolve=[servers[0].resolve("a.test"), servers[1].resolve(SECOND)], upstream_ca=[pki.ca, second_pki.ca])
+    tap.equal((r.code, r.out.count("\trefs/heads/main\n"), r.out.endswith("hello\n")), (0, 1, True))
 
 
 JAVA = """
 import java.net.*; import java.nio.charset.StandardCharsets;
 public class Get { public static void main(String[] a) throws Exception {
-  System.out.print(new String(new URL(a[0]).openStream().readAllBytes(), StandardCharsets.UTF_8)); } }
+  for (String url : a) System.out.print(new String(new URL(url).openStream().readAllBytes(), StandardCharsets.UTF_8)); } }
 """
 
 
@@ -176,7 +197,7 @@ public class Get { public static void main(String[] a) throws Exception {
 def java(t):
     work.need("java", "javac")
     home = home_with({"Get.java": JAVA})
-    gets_hello(t, ["java", "Get.java", "https://a.test/hello"], home=home, timeout=100)
+    gets_hello(t, ["java", "Get.java", *URLS], home=home, timeout=100)
 
 
 @tap.test(timeout=120)
@@ -187,24 +208,27 @@ def cargo(t):
     # a toolchain in root's home is run by root
     user = "root" if program.startswith("/root/") else None
     home = home_with({
-        "p/Cargo.toml": '[package]\nname = "p"\nversion = "0.1.0"\n[dependencies]\nleaf-pad = "1"\n',
+        "p/Cargo.toml": '[package]\nname = "p"\nversion = "0.1.0"\n[dependencies]\nleaf-pad = "1"\n'
+                        'right-pad = { version = "1", registry = "other" }\n',
         "p/src/lib.rs": "", "p/.cargo/config.toml":
-        '[source.crates-io]\nreplace-with = "here"\n[source.here]\nregistry = "sparse+https://crates.a.test/index/"\n'})
+        '[source.crates-io]\nreplace-with = "here"\n[source.here]\nregistry = "sparse+https://crates.a.test/index/"\n'
+        '[registries.other]\nindex = "sparse+https://second.test/index/"\n'})
     env = {"CARGO_HOME": os.path.join(home, "cargo"), "PATH": os.environ["PATH"]}
     if user == "root":
         env["RUSTUP_HOME"] = os.environ.get("RUSTUP_HOME", os.path.expanduser("~/.rustup"))
-    r, origin = try_client(t, ["cargo", "generate-lockfile"], user=user, env=env, home=home, cwd=home + "/p", timeout=100)
+    r, origin, second = try_client(t, ["cargo", "generate-lockfile"], user=user, env=env, home=home, cwd=home + "/p", timeout=100)
     if "unstable" in r.err or "sparse" in r.err and "feature" in r.err:
         tap.skip("this cargo is too old for sparse registries")
     tap.equal(r.code, 0)
     tap.ok("/index/le/af/leaf-pad" in [q.target for q in origin.requests], r)
+    tap.ok("/index/ri/gh/right-pad" in [q.target for q in second.requests], r)
 
 
 @tap.test(timeout=120)
 def go(t):
     work.need("go")
     home = home_with({"p/go.mod": "module p\n"})
-    r, _ = try_client(t, ["go", "list", "-m", "-versions", "example.com/m"], home=home, cwd=home + "/p",
+    r, _, _ = try_client(t, ["go", "list", "-m", "-versions", "example.com/m"], home=home, cwd=home + "/p",
                       env={"GOPROXY": "https://go.a.test", "GONOSUMDB": "*", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"},
                       timeout=100)
     tap.equal(r.out.strip(), "example.com/m v1.2.3")
@@ -217,8 +241,8 @@ def perl(t):
     if work.sh("perl", "-MLWP::Protocol::https", "-e", "print 1", check=False) != "1":
         tap.skip("LWP::Protocol::https is not installed")
     gets_hello(t, ["perl", "-MLWP::UserAgent", "-e",
-                   "$r = LWP::UserAgent->new->get('https://a.test/hello'); die $r->status_line unless $r->is_success;"
-                   "print $r->decoded_content"])
+                   "for (@ARGV) { $r = LWP::UserAgent->new->get($_); die $r->status_line unless $r->is_success;"
+                   "print $r->decoded_content }", *URLS])
 
 
 @tap.test
@@ -227,7 +251,7 @@ def apt(t):
     home = home_with({"sources.list": "deb https://deb.a.test/debian stable main\n", "lists/partial/x": "", "cache/x": ""})
     options = ["-o", "Dir::Etc::SourceList=%s/sources.list" % home, "-o", "Dir::Etc::SourceParts=/dev/null",
                "-o", "Dir::State::Lists=%s/lists" % home, "-o", "Dir::Cache=%s/cache" % home, "-o", "Acquire::Retries=0"]
-    r, origin = try_client(t, ["apt-get", *options, "update"], home=home)
+    r, origin, _ = try_client(t, ["apt-get", *options, "update"], home=home)
     tap.ok("certificate" not in (r.err + r.out).lower(), r)
     tap.ok(any(q.target.startswith("/debian/dists/stable/") for q in origin.requests), r)
 
@@ -235,7 +259,7 @@ def apt(t):
 @tap.test
 def gh(t):
     work.need("gh")
-    r, _ = try_client(t, ["gh", "api", "/repos/acme/app"], env={"GH_TOKEN": "of-the-sandbox", "NO_COLOR": "1"})
+    r, _, _ = try_client(t, ["gh", "api", "/repos/acme/app"], env={"GH_TOKEN": "of-the-sandbox", "NO_COLOR": "1"})
     tap.ok('"acme/app"' in r.out, r)
 
 
@@ -243,7 +267,7 @@ def gh(t):
 def redis_cli(t):
     """redis-cli --tls"""
     work.need("redis-cli")
-    r, origin = try_client(t, ["redis-cli", "--tls", "-h", "a.test", "-p", "443", "--sni", "a.test", "PING"])
+    r, origin, _ = try_client(t, ["redis-cli", "--tls", "-h", "a.test", "-p", "443", "--sni", "a.test", "PING"])
     # the certificate is trusted; what is spoken inside is no HTTP, and goes nowhere
     tap.ok("certificate" not in (r.err + r.out).lower(), r)
     tap.equal(origin.requests, [])
@@ -252,7 +276,7 @@ def redis_cli(t):
 
 @tap.test
 def a_client_with_a_store_of_its_own_does_not_get_through(t):
-    r, origin = try_client(t, [PYTHON, "-c", "import ssl, urllib.request as u\n"
+    r, origin, _ = try_client(t, [PYTHON, "-c", "import ssl, urllib.request as u\n"
                                "u.urlopen('https://a.test/hello', context=ssl.create_default_context(cafile=%r))" % pki.ca])
     tap.ok(r.code != 0 and "CERTIFICATE_VERIFY_FAILED" in r.err, r)
     tap.equal(origin.requests, [])
@@ -260,7 +284,7 @@ def a_client_with_a_store_of_its_own_does_not_get_through(t):
 
 @tap.test
 def variables_name_the_roots_of_the_system_and_ours(t):
-    r, _ = try_client(t, "grep -c BEGIN $SSL_CERT_FILE; grep -c BEGIN /etc/ssl/certs/ca-certificates.crt; env")
+    r, _, _ = try_client(t, "grep -c BEGIN $SSL_CERT_FILE; grep -c BEGIN /etc/ssl/certs/ca-certificates.crt; env")
     lines = r.out.split("\n")
     with open("/etc/ssl/certs/ca-certificates.crt", encoding="utf-8") as f:
         system = f.read().count("BEGIN CERT")
@@ -269,6 +293,7 @@ def variables_name_the_roots_of_the_system_and_ours(t):
     for name in ("CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PIP_CERT",
                  "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE"):
         tap.ok(any(line.startswith(name + "=/") for line in lines), "%s is not set" % name)
+    tap.lacks(r.out + r.err, "ca-key", "where the authority's key is")
 
 
 tap.main()

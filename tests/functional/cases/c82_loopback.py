@@ -2,9 +2,11 @@
 """C82: loopback inside is the sandbox's own: its servers work, the host's are not there, the exit is no loop."""
 import socket
 
+import client
 import exeat
 import tap
-from servers import RawServer, response
+from redis import RealRedis
+from servers import RawServer, SinkServer
 
 OWN = r'''
 import http.server, threading, subprocess, sys
@@ -30,15 +32,59 @@ def servers_of_the_sandbox_are_reached_without_a_word(_t):
     tap.equal(r.err, "")
 
 
+POLICY = "allow GET http://*.test/**\nallow GET http://localhost/**\nallow GET http://127.0.0.1/**\nallow GET http://198.18.0.1/**\n"
+
+
 @tap.test
-def servers_of_the_host_are_not_there(t):
-    host = t.use(RawServer(lambda _c, _r: response(200, "the host's\n")))
-    r = exeat.run("allow * http://127.0.0.1:%d/**\nallow * http://198.18.0.1:%d/**\n" % (host.port, host.port),
-                  "for h in 127.0.0.1 '[::1]' 127.0.0.2 198.18.0.1 localhost; do curl -sS -m 5 http://$h:%d/; echo $h $?; done" % host.port)
-    for line in r.out.splitlines():
-        tap.ok(line.endswith(" 7"), line)
-    tap.equal(len(r.out.splitlines()), 5)
-    tap.equal(host.requests, [])
+def the_hosts_own_servers_are_not_there(t):
+    redis = t.use(RealRedis())
+    trap = t.use(SinkServer())
+    web = t.use(RawServer())
+    r = client.run(POLICY, '''
+        def attempt(host, port):
+            try:
+                c = tcp(host, port)
+            except OSError as e:
+                return type(e).__name__
+            c.timeout(3)
+            c.send("GET / HTTP/1.1\\r\\nHost: %%s:%%d\\r\\n\\r\\n" %% (host, port))
+            return c.answer().status
+        for host in ("127.0.0.1", "localhost", "127.0.0.2", "198.18.0.1", "0.0.0.0", "::1"):
+            for port in %r:
+                report(host, port, attempt(host, port))
+    ''' % [redis.port, trap.port, web.port, 22, 6379], redis=redis.url())
+    for host, port, got in r.reports:
+        tap.ok(got in ("ConnectionRefusedError", 400, 403, 421), "%s:%d: %s" % (host, port, got))
+    tap.equal(len(trap.connections) + len(web.connections), 0)
+
+
+@tap.test
+def exeat_does_not_ask_itself(t):
+    del t
+    r = client.run(POLICY + "allow GET http://exeat.internal/**\nallow GET https://exeat.internal/**\n", '''
+        for host in ("198.18.0.1", "exeat.internal", "x.exeat.internal"):
+            for port in (80, 8443):
+                c = tcp("203.0.113.9", port)
+                c.timeout(5)
+                c.send("GET /no-such-page HTTP/1.1\\r\\nHost: %s:%d\\r\\n\\r\\n" % (host, port))
+                report(host, port, c.answer().status)
+    ''')
+    for host, port, status in r.reports:
+        tap.ok(400 <= status < 500, "%s:%d: %s" % (host, port, status))
+
+
+@tap.test
+def loopback_of_the_host_is_refused_as_an_upstream(t):
+    trap = t.use(SinkServer())
+    r = client.run("allow GET http://127.0.0.1:%d/**\nallow GET http://[::1]:%d/**\n" % (trap.port, trap.port), '''
+        c = tcp("203.0.113.9", 80)
+        report(c.get("/", host="127.0.0.1:%(port)d").status)
+        c = tcp("203.0.113.9", %(port)d)
+        report(c.get("/", host="127.0.0.1:%(port)d").status)
+        report(tcp("203.0.113.9", %(port)d).get("/", host="[::1]:%(port)d").status)
+    ''' % {"port": trap.port})
+    tap.ok(all(s in (400, 403, 421) for s in r.reports), r.reports)
+    tap.equal(len(trap.connections), 0)
 
 
 LOOP = r'''

@@ -83,7 +83,9 @@ class Host:
             "processes": {"%d %s" % p for p in processes(self.program).items()},
             "mounts": set(_lines("/proc/self/mountinfo")),
             "named namespaces": set(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else set(),
-            "abstract sockets": {line.split()[-1] for line in _lines("/proc/net/unix") if " @" in line},
+            # escape.py, which may run beside this, has sockets of its own
+            "abstract sockets": {line.split()[-1] for line in _lines("/proc/net/unix")
+                                 if " @" in line and " @exeat-escape-" not in line},
             "links": set(os.listdir("/sys/class/net")),
             "routes": set(_lines("/proc/net/route")),
             "rules": set(_rules()),
