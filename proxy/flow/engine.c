@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "vault/client.h"
 
 #define ENGINE_RETRY_MS  200  /* after descriptors ran out */
+#define ENGINE_OWN_FILES 24   /* descriptors of the worker itself */
 #define ENGINE_SHED_NOTE 1000 /* one record about connections that were shed, in so many ms */
 
 void engine_limits_default(struct engine_limits *limits) {
@@ -101,11 +103,22 @@ static int engine_ask_leaf(void *arg, struct slice name, struct slice spki) {
 static void engine_on_retry(evutil_socket_t fd, short what, void *arg);
 static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg);
 
+/* Each exchange takes two descriptors: no more clients are let in than could be served. */
+static void engine_fit_limits(struct engine_limits *limits) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur == RLIM_INFINITY)
+        return;
+    rlim_t room = files.rlim_cur > ENGINE_OWN_FILES ? (files.rlim_cur - ENGINE_OWN_FILES) / 2 : 1;
+    if (limits->connections > room)
+        limits->connections = (unsigned)room;
+}
+
 int engine_new(const struct engine_config *config, struct engine **out, struct errmsg *msg) {
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
     engine->config = *config;
+    engine_fit_limits(&engine->config.limits);
     buf_init(&engine->text, 65536);
     buf_init(&engine->text2, 65536);
     buf_init(&engine->ca_pem, config->ca_pem.n + 1);

@@ -124,7 +124,9 @@ static void answer_complete(struct xchg *x, bool leftover) {
     if (leftover)
         x->up_keep = false;
     x->client->end(x, trailers, n);
-    if (x->state == XCHG_RELAY)
+    /* a server that answers well before it has read all may read on: the request goes on being passed up */
+    bool reads_on = !x->sent_all && !x->send_failed && x->up_keep && x->status < 300;
+    if (x->state == XCHG_RELAY && !reads_on)
         xchg_end(x, true);
 }
 
@@ -193,6 +195,11 @@ static void answer_on_readable(struct io *io) {
     int r = io_read(io, bytes, IO_SCRATCH, &got);
     if (r == ERR_AGAIN)
         return;
+    if (x->answer_done) { /* the server has had enough of the request, or says what nobody asked for */
+        x->up_keep = false;
+        xchg_end(x, true);
+        return;
+    }
     if (r) {
         answer_ended(x);
         return;
@@ -239,12 +246,17 @@ static void answer_on_failed(struct io *io, int err) {
     engine_reap(x->box->engine);
     x->send_failed = true;
     x->up_keep = false;
+    if (x->answer_done)
+        xchg_end(x, true);
 }
 
 static void answer_on_timeout(struct io *io) {
     struct xchg *x = io->arg;
     engine_reap(x->box->engine);
-    answer_broken(x, 504, "upstream-timeout", "the upstream gave no answer in time");
+    if (x->answer_done)
+        xchg_end(x, true);
+    else
+        answer_broken(x, 504, "upstream-timeout", "the upstream gave no answer in time");
 }
 
 const struct io_events xchg_upstream_events = {

@@ -214,7 +214,9 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
     } else {
         go_write(x, bytes, x->corked);
     }
-    if (!x->send_failed && io_full(x->link->io))
+    if (x->send_failed && x->answer_done)
+        xchg_end(x, true);
+    else if (!x->send_failed && io_full(x->link->io))
         x->client->want_body(x, false);
 }
 
@@ -227,4 +229,6 @@ void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
             go_write(x, SLICE_NONE, false);
     }
     x->sent_all = !x->send_failed;
+    if (x->answer_done)
+        xchg_end(x, true);
 }

@@ -295,6 +295,20 @@ def an_early_answer_is_passed_on_before_the_request_has_ended(t):
 
 
 @tap.test
+def a_server_that_answers_first_may_still_read_all(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 300000\\r\\n\\r\\n" + "x" * 1000)
+        a = c.answer()
+        spin(0.1)
+        c.send("x" * 299000)
+        report(a.status, a.body.decode(), c.get("/ok").status)
+    ''', answer=lambda c, q: response(200, "second") if q.method == "GET" else c.send(response(200, "first")))
+    tap.equal(r.reports, [[200, "first", 200]])
+    tap.equal(len(server.requests[0].body), 300000)
+
+
+@tap.test
 def interim_answers_are_passed_on(t):
     r, _ = through(t, '''
         c = tls("a.test")
