@@ -28,29 +28,6 @@ def clear(t, code, answer=response(200, "ok"), **options):
 
 # ---- requests on one connection ----
 
-@tap.test(timeout=180)
-def every_request_of_a_connection_is_judged_by_itself_whatever_the_cut(t):
-    r, server = through(t, '''
-        wire = (b"GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" b"DELETE /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n"
-                b"GET /ok HTTP/1.1\\r\\nHost: b.test\\r\\n\\r\\n")
-        for cut in range(0, len(wire), 1):
-            c = tls("a.test")
-            c.send(wire[:cut])
-            c.send(wire[cut:])
-            got = [c.answer().status for _ in range(3)]
-            c.rest()
-            report(got + [c.ended])
-    ''', timeout=150)
-    tap.ok(len(r.reports) > 100, "too few cuts")
-    for got in r.reports:
-        tap.equal(got, [200, 403, 421, "eof"])
-    tap.equal(len(server.requests), len(r.reports))
-    for request in server.requests:
-        tap.equal((request.line, request.header("host")), ("GET /ok HTTP/1.1", "a.test"))
-    tap.equal(len(r.verdicts()), 3 * len(r.reports))
-    tap.equal(len(r.outcomes()), 3 * len(r.reports))
-
-
 @tap.test
 def a_hundred_pipelined_requests_are_answered_in_order(t):
     r, server = through(t, '''
@@ -191,80 +168,7 @@ def bodies_of_both_framings_arrive_whole_with_trailers(t):
     tap.equal(sent, [4, 10])
 
 
-@tap.test
-def bodiless_answers_keep_the_connection_in_step(t):
-    def answer(connection, request):
-        if request.method == "HEAD":
-            return b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
-        if request.target == "/ok/204":
-            return b"HTTP/1.1 204 No Content\r\nContent-Length: 99\r\n\r\n"
-        if request.target == "/ok/304":
-            return b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\nETag: \"x\"\r\n\r\n"
-        return response(200, "after")
-    r, _ = through(t, '''
-        c = tls("a.test")
-        a = c.get("/ok", method="HEAD")
-        report(a.status, a.header("content-length"))
-        report(c.get("/ok").body.decode())
-        report(c.get("/ok/204").status)
-        report(c.get("/ok").body.decode())
-        a = c.get("/ok/304")
-        report(a.status, a.header("etag"))
-        report(c.get("/ok").body.decode())
-    ''', answer=answer)
-    tap.equal(r.reports, [[200, "99"], "after", 204, "after", [304, '"x"'], "after"])
-
-
-@tap.test
-def a_body_that_nobody_asked_for_does_not_become_the_next_answer(t):
-    r, server = through(t, '''
-        c = tls("a.test")
-        report(c.get("/ok", method="HEAD").status)
-        spin(0.1)
-        report(c.get("/ok").body.decode())
-    ''', answer=lambda c, q: response(200, "true") if q.method != "HEAD" else
-        b"HTTP/1.1 200 OK\r\nContent-Length: 44\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfalse")
-    tap.equal(r.reports, [200, "true"])
-    tap.equal(len(server.connections), 2)
-
-
 # ---- Expect, interim and early answers ----
-
-@tap.test
-def expect_100_continue_does_not_hang(t):
-    went_on = b"HTTP/1.1 100 Continue\r\n\r\n"
-    for name, answer, want in (
-            ("100", [went_on, ("body",), response(200, "thanks")], (200, [100])),
-            ("413", [response(413, "too big"), ("close",)], (413, []))):
-        r, server = through(t, '''
-            c = tls("a.test")
-            began = time.monotonic()
-            c.send("PUT /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 100000\\r\\nExpect: 100-continue\\r\\n\\r\\n")
-            head = c.until(b"\\r\\n\\r\\n").decode()
-            c.pending = (head + "\\r\\n\\r\\n").encode() + c.pending
-            if " 100 " in head:
-                c.send("x" * 100000)
-            a = c.answer()
-            report(a.status, a.interim, time.monotonic() - began)
-        ''', answer=answer)
-        tap.equal((r.reports[0][0], r.reports[0][1]), want, name)
-        tap.ok(r.reports[0][2] < 2, "%s took %g s" % (name, r.reports[0][2]))
-        tap.equal(server.requests[0].header("expect"), "100-continue")
-
-
-@tap.test
-def a_denied_request_with_expect_gets_its_403_at_once(t):
-    r, server = through(t, '''
-        c = tls("a.test")
-        began = time.monotonic()
-        c.send("PUT /no HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 5000000\\r\\nExpect: 100-continue\\r\\n\\r\\n")
-        a = c.answer()
-        report(a.status, a.interim, a.header("connection"), time.monotonic() - began)
-    ''')
-    tap.equal(r.reports[0][:3], [403, [], "close"])
-    tap.ok(r.reports[0][3] < 1)
-    tap.equal(server.requests, [])
-
 
 @tap.test
 def a_refusal_reaches_a_client_that_is_still_sending(t):
@@ -330,28 +234,6 @@ def alt_svc_is_taken_off(t):
 # ---- ends ----
 
 @tap.test
-def a_truncated_answer_is_passed_on_as_truncated(t):
-    half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + b"x" * 50
-    open_chunk = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
-    whole = response(200, "x" * 100)
-    to_close = b"HTTP/1.1 200 OK\r\n\r\nall of it"
-    for answer, how, want in ((half, "abrupt", False), (half, "fin", False), (half, "rst", False),
-                              (open_chunk, "fin", False), (open_chunk, "abrupt", False),
-                              (whole, "abrupt", True), (to_close, "fin", True), (to_close, "abrupt", True)):
-        r, _ = through(t, '''
-            c = tls("a.test")
-            a = c.get("/ok")
-            report(a.status, a.whole, len(a.body), c.ended)
-        ''', answer=[answer, ("sleep", 0.1), ("close", how)])
-        tap.equal(r.reports[0][1], want, "%r %s: %s" % (answer[:60], how, r.reports))
-        if not want:
-            tap.ok(r.reports[0][3] in ("ragged", "reset"), r)
-            tap.equal(r.outcomes()[0]["code"], "upstream-truncated")
-        elif answer is to_close and how == "abrupt":
-            tap.equal(r.outcomes()[0]["code"], "upstream-unclean")
-
-
-@tap.test
 def no_answer_at_all_is_a_502_that_says_so(t):
     r, _ = through(t, '''
         a = tls("a.test").get("/ok")
@@ -361,39 +243,6 @@ def no_answer_at_all_is_a_502_that_says_so(t):
     tap.contains(r.reports[0][1], "without an answer")
     tap.equal(r.outcomes()[0]["code"], "upstream-closed")
     tap.equal(r.outcomes()[0]["status"], 502)
-
-
-@tap.test(timeout=120)
-def a_pooled_connection_that_went_stale_costs_no_request_and_doubles_none(t):
-    for how in ("fin", "rst"):
-        seen = []
-        lock = threading.Lock()
-
-        def answer(connection, request):
-            with lock:
-                seen.append((request.method, request.target))
-            connection.read_body(request)
-            connection.send(response(200, "ok"))
-            time.sleep(0.005)
-            connection.close(how)
-        r, _ = through(t, '''
-            import random
-            random.seed(4)
-            c = tls("a.test")
-            got = []
-            for i in range(400):
-                if i %% 2:
-                    c.send("POST /ok/%%d HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 2\\r\\n\\r\\nhi" %% i)
-                    got.append(c.answer().status)
-                else:
-                    got.append(c.get("/ok/%%d" %% i).status)
-                spin(0.003 + random.random() * 0.004)
-            report(got.count(200), sorted(set(got)))
-        ''' % (), answer=answer, timeout=60)
-        tap.equal(r.reports, [[400, [200]]], how)
-        posts = [x for x in seen if x[0] == "POST"]
-        tap.equal(len(posts), len(set(posts)), "a POST came twice")
-        tap.equal(len(posts), 200)
 
 
 @tap.test
@@ -433,35 +282,6 @@ def a_client_that_goes_away_ends_the_upstream_s_work(t):
 
 
 # ---- streaming ----
-
-@tap.test
-def events_pass_at_once(t):
-    def answer(connection, request):
-        connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-        for i in range(8):
-            data = b"data: %.6f\n\n" % time.time()
-            if i % 2:
-                connection.send(b"%x\r\n%s\r\n" % (len(data), data))
-            else:
-                for byte in data:
-                    connection.send(b"1\r\n%c\r\n" % byte)
-            time.sleep(0.1)
-        connection.send(b"0\r\n\r\n")
-    r, _ = through(t, '''
-        c = tls("a.test")
-        c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
-        c.until(b"\\r\\n\\r\\n")
-        text, lags = b"", []
-        while len(lags) < 8:
-            n = int(c.until(b"\\r\\n"), 16)
-            text += c.exactly(n + 2)[:n]
-            if text.endswith(b"\\n\\n"):
-                lags.append(time.time() - float(text.split()[1]))
-                text = b""
-        report(max(lags))
-    ''', answer=answer)
-    tap.ok(r.reports[0] < 0.05, "an event came %g s late" % r.reports[0])
-
 
 @tap.test
 def both_directions_flow_at_once(t):

@@ -31,4 +31,26 @@ def a_body_is_never_a_request(t):
     tap.equal([(q.method, q.target) for q in server.requests], [("POST", "/ok")])
 
 
+@tap.test(timeout=180)
+def it_holds_wherever_the_bytes_are_cut(t):
+    r, server = onehost.through(t, '''
+        wire = (b"GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" b"DELETE /no HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n"
+                b"GET /ok HTTP/1.1\\r\\nHost: b.test\\r\\n\\r\\n")
+        for cut in range(len(wire)):
+            c = tls("a.test")
+            c.send(wire[:cut])
+            c.send(wire[cut:])
+            got = [c.answer().status for _ in range(3)]
+            c.rest()
+            report(got + [c.ended])
+    ''', timeout=150)
+    tap.ok(len(r.reports) > 100, "too few cuts")
+    for got in r.reports:
+        tap.equal(got, [200, 403, 421, "eof"])
+    tap.equal({(q.line, q.header("host")) for q in server.requests}, {("GET /ok HTTP/1.1", "a.test")})
+    tap.equal(len(server.requests), len(r.reports))
+    tap.equal(len(r.verdicts()), 3 * len(r.reports))
+    tap.equal(len(r.outcomes()), 3 * len(r.reports))
+
+
 tap.main()

@@ -41,4 +41,39 @@ def a_body_that_ends_with_the_connection(t):
     tap.equal(r.outcomes()[0]["code"], "upstream-unclean")
 
 
+@tap.test
+def whatever_the_end_a_cut_body_never_looks_whole(t):
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + b"x" * 50
+    open_chunk = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+    to_close = b"HTTP/1.1 200 OK\r\n\r\nall of it"
+    for answer, how, whole in ((half, "abrupt", False), (half, "fin", False), (half, "rst", False), (open_chunk, "fin", False),
+                               (open_chunk, "abrupt", False), (open_chunk, "rst", False), (response(200, "x" * 100), "abrupt", True),
+                               (to_close, "fin", True), (to_close, "abrupt", True)):
+        r, _ = onehost.through(t, '''
+            c = tls("a.test")
+            a = c.get("/ok")
+            report(a.status, a.whole, len(a.body), c.ended)
+        ''', answer=[answer, ("sleep", 0.1), ("close", how)])
+        tap.equal(r.reports[0][1], whole, "%r %s: %s" % (answer[:60], how, r.reports))
+        if not whole:
+            tap.ok(r.reports[0][3] in ("ragged", "reset"), r)
+            tap.equal(r.outcomes()[0]["code"], "upstream-truncated")
+        elif answer is to_close and how == "abrupt":
+            tap.equal(r.outcomes()[0]["code"], "upstream-unclean")
+
+
+@tap.test
+def our_own_ends_are_announced_on_both_sides(t):
+    for extra, answer in (("Connection: close\\r\\n", response(200, "ok")), ("", response(200, "ok", [("Connection", "close")]))):
+        r, server = onehost.through(t, '''
+            c = tls("a.test")
+            report(c.get("/ok", extra="%s").status)
+            c.rest() if "%s" else c.close()
+            report(c.ended)
+            spin(0.3)
+        ''' % (extra, extra), answer=answer)
+        tap.equal(r.reports, [200, "eof" if extra else None])
+        tap.equal([c.ended for c in server.connections], ["eof"], "the upstream's end")
+
+
 tap.main()

@@ -5,6 +5,7 @@ import time
 
 import exeat
 import tap
+from gitserver import GitServer
 from pki import Pki
 from raw import Closed
 from servers import RawServer
@@ -52,17 +53,16 @@ class Endless:
             return
 
 
-def download(t, clients, seconds=8):
+def download(t, clients, seconds=4):
     endless = Endless()
     server = t.use(RawServer(endless, tls=pki.leaf("a.test")))
-    command = "for i in $(seq %d); do curl -s -o /dev/null --limit-rate 1M --max-time %d https://a.test/ok & done; wait" % (clients, seconds + 8)
+    command = "for i in $(seq %d); do curl -s -o /dev/null --limit-rate 1M --max-time 60 https://a.test/ok & done; wait" % clients
     with exeat.Sandbox("allow GET https://a.test/**\n", command, resolve=[server.resolve("a.test")], upstream_ca=pki.ca) as sandbox:
-        tap.eventually(lambda: len(server.connections) >= clients, 10)
+        tap.eventually(lambda: len(server.connections) >= clients, 30)
         time.sleep(2)
         before, sent = resident(sandbox.pid), endless.sent
-        time.sleep(seconds - 3)
+        time.sleep(seconds)
         after, later = resident(sandbox.pid), endless.sent
-        sandbox.wait(40)
     print("# %d clients: %d KiB, then %d KiB; the origin sent %d, then %d" % (clients, before, after, sent, later))
     return before, after, sent, later
 
@@ -76,11 +76,52 @@ def one_slow_reader(t):
 
 
 @tap.test(timeout=60)
-def thirty_slow_readers(t):
-    before, after, _, later = download(t, 30)
-    tap.ok(before > 0 and after < before + 30 * 256, "%d KiB, then %d KiB" % (before, after))
-    tap.ok(after < 30 * 1024 + 16384, "%d KiB" % after)
-    tap.ok(later < 30 * (32 << 20), later)
+def fifty_slow_readers(t):
+    before, after, sent, later = download(t, 50)
+    tap.ok(later > sent, "nothing flows")
+    tap.ok(before > 0 and after < before + 50 * 256, "%d KiB, then %d KiB" % (before, after))
+    tap.ok(after < 50 * 1024 + 16384, "%d KiB" % after)
+
+
+class SlowGit(GitServer):
+    """Reads what is pushed at 8 MB/s at most; `taken` counts."""
+
+    taken = 0
+
+    def _one(self, connection, request):
+        if request.method == "POST" and "receive-pack" in request.target:
+            fast = connection.recv
+
+            def slow(size=32768):
+                time.sleep(0.004)
+                data = fast(min(size, 32768))
+                self.taken += len(data)
+                return data
+            connection.recv = slow
+        super()._one(connection, request)
+
+
+@tap.test(timeout=120)
+def a_big_push_to_a_slow_origin(t):
+    git = t.use(SlowGit(tls=pki.leaf("g.test")))
+    git.create("acme/app.git")
+    command = ("set -e; git clone -q https://g.test/acme/app w; cd w; head -c 12000000 /dev/urandom > big; git add big; git commit -qm big; "
+               ": > ../began; git push -q origin HEAD:refs/heads/big; git rev-parse HEAD")
+    policy = "allow fetch https://g.test/acme/app\nallow push https://g.test/acme/app refs/heads/big create\n"
+    with exeat.Sandbox(policy, command, resolve=[git.resolve("g.test")], upstream_ca=pki.ca) as sandbox:
+        tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")) or sandbox.process.poll() is not None, 60)
+        before = most = resident(sandbox.pid)
+        samples = 0
+        while sandbox.process.poll() is None:
+            time.sleep(0.05)
+            if git.taken:
+                most, samples = max(most, resident(sandbox.pid)), samples + 1
+        r = sandbox.wait(10)
+    print("# push: %d KiB, at most %d KiB in %d looks" % (before, most, samples))
+    tap.equal(r.code, 0, r.err)
+    tap.equal(git.refs("acme/app.git")["refs/heads/big"], r.out.strip())
+    tap.ok(git.taken > 12000000 and samples > 20, "%d bytes in %d looks" % (git.taken, samples))
+    tap.ok(before > 0 and most < before + 4096, "%d KiB, then %d KiB" % (before, most))
 
 
 tap.main()

@@ -29,4 +29,19 @@ def the_secret_goes_nowhere_but_to_its_host(t):
         tap.equal(len(r.verdicts()), 2, location)
 
 
+@tap.test
+def a_host_that_is_permitted_without_the_secret_gets_none(t):
+    for location, port in (("https://b.test/x", 443), ("//b.test/x", 443), ("https://b.test:8443/x", 8443)):
+        answer = ("HTTP/1.1 307 Temporary Redirect\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % location).encode()
+        first = t.use(RawServer(answer, tls=pki.leaf("a.test")))
+        other = t.use(RawServer(tls=pki.leaf("b.test")))
+        r = exeat.run("allow GET https://a.test/** with key\nallow GET https://b.test:*/**\n",
+                      ["curl", "-sS", "-L", "--location-trusted", "https://a.test/"], vault=VAULT, env={"A_TOKEN": "SECRET-A"},
+                      upstream_ca=pki.ca, resolve=[first.resolve("a.test"), other.resolve("b.test", port)])
+        tap.equal(r.out, "ok", location)
+        tap.equal([q.all("authorization") for q in first.requests], [["Bearer SECRET-A"]], location)
+        tap.equal([q.all("authorization") for q in other.requests], [[]], location)
+        tap.lacks(other.received, b"SECRET-A", location)
+
+
 tap.main()

@@ -59,7 +59,7 @@ def every_size_and_every_cut(t):
                     for i in range(len(data)):
                         sock.sendall(data[i:i + 1])
                 elif how == "small records":
-                    sock.sendall(records(data, 16))
+                    sock.sendall(records(data, 1))
                 elif how == "records and bytes":
                     data = records(data, 200)
                     for i in range(len(data)):
@@ -92,6 +92,64 @@ def a_hello_of_100_kilobytes_is_refused(t):
     '''])
     tap.equal(r.reports, [True])
     tap.equal(r.verdict()["code"], "hello-too-long")
+    tap.equal(len(server.connections), 0)
+
+
+@tap.test
+def the_name_may_stand_last(t):
+    """SNI as the last extension, in a record of its own, behind 15 kB of others; and records of one byte each."""
+    r, _ = onehost.through(t, [HELLO, '''
+        def name_last(data):
+            """The same ClientHello with the server_name extension moved to its end."""
+            body = data[5:] if data[0] == 22 else data
+            at = 4 + 2 + 32
+            at += 1 + body[at]
+            at += 2 + struct.unpack(">H", body[at:at + 2])[0]
+            at += 1 + body[at]
+            size = struct.unpack(">H", body[at:at + 2])[0]
+            rest, others, name = body[at + 2:at + 2 + size], b"", b""
+            while rest:
+                kind, n = struct.unpack(">HH", rest[:4])
+                if kind == 0:
+                    name = rest[:4 + n]
+                else:
+                    others += rest[:4 + n]
+                rest = rest[4 + n:]
+            return body[:at + 2] + others, name
+        for size in (1300, 5300, 15300):
+            head, name = name_last(hello("a.test", size)[2].read())
+            assert name
+            record = lambda part: b"\\x16\\x03\\x01" + struct.pack(">H", len(part)) + part
+            for wire in (record(head) + record(name), record(head + name[:-1]) + record(name[-1:]), records(b"....." + head + name, 1)):
+                sock = socket.create_connection(("a.test", 443), 10)
+                sock.sendall(wire)
+                report(size, len(wire), sock.recv(1)[0])
+                sock.close()
+    '''])
+    tap.equal(len(r.reports), 9)
+    tap.equal([x for x in r.reports if x[2] != 22], [], "no ServerHello")
+    tap.equal([v for v in r.verdicts() if v["code"] == "no-sni"], [])
+
+
+@tap.test(timeout=120)
+def a_byte_every_ten_seconds_is_ended(t):
+    r, server = onehost.through(t, [HELLO, '''
+        data = hello("a.test", 1300)[2].read()
+        c = tcp("a.test", 443)
+        began = time.monotonic()
+        try:
+            for i in range(7):
+                c.send(data[i:i + 1])
+                c.timeout(10)
+                if c.recv() == b"" and c.ended != "timeout":
+                    break
+                c.ended = None
+        except OSError:
+            pass
+        report(time.monotonic() - began)
+    '''], timeout=100)
+    tap.ok(25 < r.reports[0] < 40, r.reports)
+    tap.equal(r.verdict()["code"], "handshake-timeout")
     tap.equal(len(server.connections), 0)
 
 
