@@ -34,11 +34,11 @@ static void json_open(struct json *j, char bracket, bool array) {
     j->arrays = array ? j->arrays | bit : j->arrays & ~bit;
 }
 
-void json_object(struct json *j) {
+void json_open_object(struct json *j) {
     json_open(j, '{', false);
 }
 
-void json_array(struct json *j) {
+void json_open_array(struct json *j) {
     json_open(j, '[', true);
 }
 
@@ -102,13 +102,13 @@ void json_key(struct json *j, const char *key) {
     j->after_key = true;
 }
 
-void json_string(struct json *j, struct slice s) {
+void json_put_string(struct json *j, struct slice s) {
     json_before_value(j);
     json_escape(j, s);
 }
 
 void json_cstring(struct json *j, const char *s) {
-    json_string(j, slice_str(s));
+    json_put_string(j, slice_str(s));
 }
 
 void json_u64(struct json *j, uint64_t v) {
@@ -121,7 +121,7 @@ void json_bool(struct json *j, bool v) {
     buf_puts(j->out, v ? "true" : "false");
 }
 
-void json_null(struct json *j) {
+void json_put_null(struct json *j) {
     json_before_value(j);
     buf_puts(j->out, "null");
 }

@@ -3,8 +3,8 @@
  *
  *     struct json j;
  *     json_init(&j, buf);
- *     json_object(&j);
- *     json_key(&j, "id");  json_string(&j, id);
+ *     json_open_object(&j);
+ *     json_key(&j, "id");  json_put_string(&j, id);
  *     json_close(&j);
  *
  * A string is taken as bytes: what is not well-formed UTF-8 is written as U+FFFD a byte, and control characters are
@@ -24,15 +24,15 @@ struct json {
 };
 
 void json_init(struct json *j, struct buf *out);
-void json_object(struct json *j);
-void json_array(struct json *j);
+void json_open_object(struct json *j);
+void json_open_array(struct json *j);
 void json_close(struct json *j); /* the innermost object or array */
 void json_key(struct json *j, const char *key);
-void json_string(struct json *j, struct slice s);
+void json_put_string(struct json *j, struct slice s);
 void json_cstring(struct json *j, const char *s);
 void json_u64(struct json *j, uint64_t v);
 void json_bool(struct json *j, bool v);
-void json_null(struct json *j);
+void json_put_null(struct json *j);
 
 /* Length of the well-formed UTF-8 sequence at the start of `s`, 0 if there is none. */
 size_t utf8_sequence(struct slice s);

@@ -14,7 +14,7 @@ static void op_text(void *arg, const char *name) {
 }
 
 static void op_json(void *arg, const char *name) {
-    json_string(arg, slice_str(name));
+    json_put_string(arg, slice_str(name));
 }
 
 static void describe_text(const struct policy *p, struct buf *out) {
@@ -40,43 +40,43 @@ static void words_json(struct json *j, const char *key, struct slice list, char 
     struct slice one;
     bool more = list.n > 0;
     json_key(j, key);
-    json_array(j);
+    json_open_array(j);
     while (more) {
         more = slice_cut(list, sep, &one, &list);
-        json_string(j, one);
+        json_put_string(j, one);
     }
     json_close(j);
 }
 
 static void rule_json(struct json *j, const struct rule *r) {
-    json_object(j);
+    json_open_object(j);
     json_key(j, "verdict");
-    json_string(j, r->deny ? SLICE("deny") : SLICE("allow"));
+    json_put_string(j, r->deny ? SLICE("deny") : SLICE("allow"));
     if (r->action == TREE_HTTP) {
         words_json(j, "methods", r->methods, ',');
     } else {
         json_key(j, "git");
-        json_string(j, r->methods);
+        json_put_string(j, r->methods);
     }
     json_key(j, "target");
-    json_string(j, r->target.text);
+    json_put_string(j, r->target.text);
     if (r->action == TREE_PUSH) {
         words_json(j, "refs", r->nrefs ? r->refs_text : SLICE("refs/**"), ' ');
         json_key(j, "operations");
-        json_array(j);
+        json_open_array(j);
         put_ops(r, op_json, j);
         json_close(j);
     }
     if (r->credential.n) {
         json_key(j, "credential");
-        json_string(j, r->credential);
+        json_put_string(j, r->credential);
     }
     if (r->note.n) {
         json_key(j, "note");
-        json_string(j, r->note);
+        json_put_string(j, r->note);
     }
     json_key(j, "file");
-    json_string(j, slice_str(r->where.file));
+    json_put_string(j, slice_str(r->where.file));
     json_key(j, "line");
     json_u64(j, r->where.line);
     json_close(j);
@@ -89,11 +89,11 @@ int policy_describe(const struct policy *p, enum policy_format format, struct bu
     }
     struct json j;
     json_init(&j, out);
-    json_object(&j);
+    json_open_object(&j);
     json_key(&j, "otherwise");
-    json_string(&j, SLICE("deny"));
+    json_put_string(&j, SLICE("deny"));
     json_key(&j, "rules");
-    json_array(&j);
+    json_open_array(&j);
     for (size_t i = 0; i < p->nrules; i++)
         rule_json(&j, &p->rules[i]);
     json_close(&j);

@@ -53,6 +53,7 @@ static void report(struct proof *t, const struct verdict *v) {
     buf_release(&text);
     buf_release(&hint);
     t->reported = true;
+    t->c->diags->failed++;
 }
 
 static void prove_one(struct proof *t) {
@@ -60,6 +61,8 @@ static void prove_one(struct proof *t) {
     if (t->reported)
         return;
     judge(t->c->p, &t->f, t->reach, &v);
+    if (v.rule.index)
+        t->c->p->rules[v.rule.index - 1].proved = true;
     bool allowed = v.action == VERDICT_ALLOW;
     bool wanted = t->tree->verb == TREE_ALLOW;
     bool credential =
@@ -158,6 +161,7 @@ static bool read_url(struct proof *t, struct buf *path, bool *refused) {
     if (*refused && t->tree->verb == TREE_ALLOW) {
         diag_marks(t->c, e, at, e->n - at, NULL, NULL, "expectation fails: such a request is refused: %s",
                    msg.text);
+        t->c->diags->failed++;
         return false;
     }
     t->f.scheme = target.scheme;
@@ -189,6 +193,7 @@ void expect_prove(struct compiler *c, const struct tree_rule *tree, const bool *
     struct proof t = {.c = c, .tree = tree, .reach = reach};
     struct buf path;
     bool refused = false;
+    c->diags->proofs++;
     buf_init(&path, 3 * POLICY_LINE_MAX);
     if (read_url(&t, &path, &refused) && !refused) {
         t.f.path = buf_slice(&path);

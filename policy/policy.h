@@ -49,6 +49,8 @@ struct policy_diags {
     struct policy_diag *list;
     size_t n;
     size_t dropped; /* errors beyond POLICY_DIAGS_MAX */
+    size_t proofs;  /* `expect` lines that were proved … */
+    size_t failed;  /* … and those of them that failed; each is one of the errors */
 };
 
 void policy_diags_init(struct policy_diags *d);

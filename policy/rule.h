@@ -46,6 +46,7 @@ struct rule {
     size_t nrefs;
     unsigned ops; /* 1 << enum facts_op: those that the rule is about */
     bool ops_named;
+    bool proved;          /* an `expect allow` came out by this rule */
     struct slice methods; /* as written, "GET,HEAD" */
     struct verdict_rule where;
     struct slice refs_text; /* as written, variables filled in, for people */

@@ -6,6 +6,14 @@
 
 int command_run(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_learn(int argc, char **argv);
+int command_policy(int argc, char **argv);
+int command_policy_check(int argc, char **argv);
+int command_policy_test(int argc, char **argv);
+int command_policy_explain(int argc, char **argv);
+int command_policy_diff(int argc, char **argv);
+int command_policy_replay(int argc, char **argv);
+int command_policy_fmt(int argc, char **argv);
 int command_help(int argc, char **argv);
 int command_version(int argc, char **argv);
 

@@ -65,14 +65,14 @@ static int print_json(const struct doctor_report *report) {
     struct json j;
     buf_init(&out, 256 << 10);
     json_init(&j, &out);
-    json_object(&j);
+    json_open_object(&j);
     json_key(&j, "ok");
     json_bool(&j, report->errors == 0);
     json_key(&j, "findings");
-    json_array(&j);
+    json_open_array(&j);
     for (size_t i = 0; i < report->n; i++) {
         const struct doctor_finding *f = &report->list[i];
-        json_object(&j);
+        json_open_object(&j);
         json_key(&j, "severity");
         json_cstring(&j, severity_words[f->severity]);
         json_key(&j, "what");

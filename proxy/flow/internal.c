@@ -74,9 +74,9 @@ static void put_why(const struct why_entry *e, bool text, struct buf *out) {
     buf_puts(out, ",\"permit\":");
     json_init(&j, out);
     if (buf_len(&e->hint))
-        json_string(&j, buf_slice(&e->hint));
+        json_put_string(&j, buf_slice(&e->hint));
     else
-        json_null(&j);
+        json_put_null(&j);
     buf_puts(out, "}\n");
 }
 

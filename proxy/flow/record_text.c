@@ -33,7 +33,7 @@ static void put_text(struct writer *w, const char *key, struct slice s) {
         return;
     if (w->json) {
         json_key(w->json, key);
-        json_string(w->json, s);
+        json_put_string(w->json, s);
         return;
     }
     size_t at = buf_len(w->text);
@@ -62,17 +62,17 @@ static void json_pair(struct json *j, const char *key, struct slice s) {
     if (s.n == 0)
         return;
     json_key(j, key);
-    json_string(j, s);
+    json_put_string(j, s);
 }
 
 static void json_git(struct json *j, const struct record *r) {
-    json_object(j);
+    json_open_object(j);
     json_pair(j, "service", r->git_service);
     if (r->nrefs) {
         json_key(j, "refs");
-        json_array(j);
+        json_open_array(j);
         for (size_t i = 0; i < r->nrefs; i++) {
-            json_object(j);
+            json_open_object(j);
             json_pair(j, "ref", r->refs[i].ref);
             json_pair(j, "old", r->refs[i].old);
             json_pair(j, "new", r->refs[i].new);
@@ -144,7 +144,7 @@ int record_json(const struct record *r, struct buf *out) {
     struct json j;
     json_init(&j, out);
     struct writer w = {.json = &j, .record = r};
-    json_object(&j);
+    json_open_object(&j);
     walk(&w);
     json_close(&j);
     buf_putc(out, '\n');

@@ -58,7 +58,7 @@ static void put_json(struct xchg *x, const struct saying *s, struct buf *out) {
     xchg_put_url(x, url);
     struct json j;
     json_init(&j, out);
-    json_object(&j);
+    json_open_object(&j);
     json_key(&j, "type");
     json_cstring(&j, "about:blank");
     json_key(&j, "title");
@@ -66,23 +66,23 @@ static void put_json(struct xchg *x, const struct saying *s, struct buf *out) {
     json_key(&j, "status");
     json_u64(&j, (uint64_t)s->status);
     json_key(&j, "detail");
-    json_string(&j, s->reason);
+    json_put_string(&j, s->reason);
     snprintf(url_memory, sizeof url_memory, "http://exeat.internal/why/%s", x->decision.id.text);
     json_key(&j, "instance");
     json_cstring(&j, url_memory);
     json_key(&j, "code");
     json_cstring(&j, s->code);
     json_key(&j, "method");
-    json_string(&j, x->req.method);
+    json_put_string(&j, x->req.method);
     json_key(&j, "url");
-    json_string(&j, buf_slice(url));
+    json_put_string(&j, buf_slice(url));
     if (s->rule.n) {
         json_key(&j, "rule");
-        json_string(&j, s->rule);
+        json_put_string(&j, s->rule);
     }
     if (s->hint.n) {
         json_key(&j, "permit");
-        json_string(&j, s->hint);
+        json_put_string(&j, s->hint);
     }
     json_key(&j, "sandbox");
     json_cstring(&j, x->box->name);

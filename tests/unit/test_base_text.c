@@ -129,19 +129,19 @@ static void json_text(void **state) {
     struct json j;
     buf_init(&b, 4096);
     json_init(&j, &b);
-    json_object(&j);
+    json_open_object(&j);
     json_key(&j, "a\"b");
-    json_string(&j, SLICE("\x01\n\t\\\"\x7f\0z"));
+    json_put_string(&j, SLICE("\x01\n\t\\\"\x7f\0z"));
     json_key(&j, "list");
-    json_array(&j);
+    json_open_array(&j);
     json_u64(&j, UINT64_MAX);
     json_bool(&j, true);
-    json_null(&j);
-    json_object(&j);
+    json_put_null(&j);
+    json_open_object(&j);
     json_close(&j);
     json_close(&j);
     json_key(&j, "utf8");
-    json_string(&j, SLICE("\xc3\xa9\xf0\x9f\x98\x80\xff\xc0\x80\xed\xa0\x80\xe2\x82"));
+    json_put_string(&j, SLICE("\xc3\xa9\xf0\x9f\x98\x80\xff\xc0\x80\xed\xa0\x80\xe2\x82"));
     json_close(&j);
     assert_false(b.failed);
     assert_string_equal(buf_cstr(&b),
@@ -160,7 +160,7 @@ static void json_depth_is_bounded(void **state) {
     buf_init(&b, 4096);
     json_init(&j, &b);
     for (int i = 0; i < 40; i++)
-        json_array(&j);
+        json_open_array(&j);
     assert_true(b.failed);
     buf_release(&b);
 }

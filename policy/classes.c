@@ -1,0 +1,384 @@
+/*
+ * Theory of operation. Hosts fall into classes by the host patterns that take them: each host that a rule spells out,
+ * a fresh name below each suffix (longer suffixes are hosts of the shorter ones too), a fresh name for `*`. On each,
+ * rules are narrowed down by scheme and port, and what is left are patterns of paths and refs, whose classes walk()
+ * finds.
+ */
+#include "policy/classes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "policy/walk.h"
+
+#define PORTS_MAX   32
+#define METHODS_MAX 64
+#define METHOD_MAX  40
+#define TEXTS_MAX   (4u << 20) /* bytes of all texts of one kind */
+
+/* A rule of one of the policies that is about the origin at hand. */
+struct about {
+    const struct policy *p;
+    const struct rule *rule;
+};
+
+struct texts {
+    struct buf bytes;
+    uint32_t *ends;
+    size_t n, cap;
+};
+
+struct scene {
+    const struct classes *c;
+    struct facts f; /* host, scheme and port are set */
+    struct about *about;
+    size_t n, cap;
+    char method[METHODS_MAX][METHOD_MAX];
+    size_t nmethods;
+    struct texts paths, refs;
+    struct buf path;
+    struct walk walk; /* large */
+};
+
+/* --- texts ------------------------------------------------------------------------------------------------- */
+
+static int keep_text(void *arg, struct slice text) {
+    struct texts *t = arg;
+    if (t->n == t->cap) {
+        size_t cap = t->cap ? 2 * t->cap : 64;
+        uint32_t *ends = realloc(t->ends, cap * sizeof *ends);
+        if (!ends)
+            return ERR_NOMEM;
+        t->ends = ends;
+        t->cap = cap;
+    }
+    if (buf_put(&t->bytes, text))
+        return ERR_NOMEM;
+    t->ends[t->n++] = (uint32_t)buf_len(&t->bytes);
+    return 0;
+}
+
+static struct slice text_at(const struct texts *t, size_t i) {
+    size_t from = i ? t->ends[i - 1] : 0;
+    return slice_sub(buf_slice(&t->bytes), from, t->ends[i] - from);
+}
+
+static int collect(struct scene *s, struct texts *t) {
+    t->n = 0;
+    buf_clear(&t->bytes);
+    int r = walk(&s->walk, keep_text, t);
+    if (r == 0 && s->walk.truncated && s->c->unsure)
+        r = s->c->unsure(s->c->arg, s->f.host,
+                         "its patterns are too many, or too entangled, to follow them all");
+    return r;
+}
+
+/* --- http -------------------------------------------------------------------------------------------------- */
+
+static void add_method(struct scene *s, struct slice m, bool lower) {
+    char text[METHOD_MAX];
+    if (m.n == 0 || m.n >= sizeof text || s->nmethods == METHODS_MAX)
+        return;
+    for (size_t i = 0; i < m.n; i++)
+        text[i] = lower ? ascii_lower(m.p[i]) : m.p[i];
+    text[m.n] = 0;
+    for (size_t i = 0; i < s->nmethods; i++)
+        if (strcmp(s->method[i], text) == 0)
+            return;
+    memcpy(s->method[s->nmethods++], text, m.n + 1);
+}
+
+/* Every method that a rule names; and if one is about all of them, one that none names, and theirs in small letters,
+ * which a deny takes for the method and an allow does not. */
+static void collect_methods(struct scene *s) {
+    bool any = false;
+    s->nmethods = 0;
+    for (int lower = 0; lower <= any; lower++)
+        for (size_t i = 0; i < s->n; i++) {
+            const struct rule *r = s->about[i].rule;
+            if (r->action != TREE_HTTP)
+                continue;
+            any |= r->any_method && !r->deny;
+            struct slice rest = r->methods, one;
+            for (bool more = !r->any_method; more;) {
+                more = slice_cut(rest, ',', &one, &rest);
+                add_method(s, one, lower);
+            }
+        }
+    if (!any)
+        return;
+    static const char *const others[] = {"GET", "POST", "PURGE", "BREW", "SEARCH"};
+    size_t before = s->nmethods;
+    for (size_t i = 0; i < sizeof others / sizeof *others && s->nmethods == before; i++)
+        add_method(s, slice_str(others[i]), false);
+}
+
+static void add_paths(struct scene *s, const struct rule *r, unsigned flags, bool with_tails) {
+    for (size_t i = 0; i < r->target.npaths; i++)
+        walk_add(&s->walk, &r->target.paths[i], flags | (r->deny ? GLOB_LOOSE : 0), with_tails);
+}
+
+static int each_http(struct scene *s) {
+    memset(&s->walk, 0, sizeof s->walk);
+    s->walk.start = SLICE("/");
+    s->walk.path = true;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->about[i].rule->action == TREE_HTTP)
+            add_paths(s, s->about[i].rule, 0, false);
+    collect_methods(s);
+    int r = collect(s, &s->paths);
+    s->f.kind = FACTS_HTTP;
+    for (size_t i = 0; r == 0 && i < s->paths.n; i++)
+        for (size_t m = 0; r == 0 && m < s->nmethods; m++) {
+            s->f.path = text_at(&s->paths, i);
+            s->f.method = slice_str(s->method[m]);
+            r = s->c->found(s->c->arg, &s->f);
+        }
+    return r;
+}
+
+/* --- git --------------------------------------------------------------------------------------------------- */
+
+static int each_ref(struct scene *s) {
+    struct facts_ref ref;
+    int r = 0;
+    s->f.refs = &ref;
+    s->f.nrefs = 1;
+    for (size_t i = 0; r == 0 && i < s->refs.n; i++)
+        for (unsigned op = FACTS_CREATE; r == 0 && op <= FACTS_FORCE; op++) {
+            ref = (struct facts_ref){.name = text_at(&s->refs, i), .op = (enum facts_op)op};
+            r = s->c->found(s->c->arg, &s->f);
+        }
+    s->f.refs = NULL;
+    s->f.nrefs = 0;
+    return r;
+}
+
+static const struct {
+    enum facts_kind kind;
+    enum tree_action action;
+    const char *query;
+    const char *post; /* the endpoint behind the discovery */
+} services[] = {
+    {FACTS_GIT_FETCH, TREE_FETCH, "service=git-upload-pack", "/git-upload-pack"},
+    {FACTS_GIT_PUSH, TREE_PUSH, "service=git-receive-pack", "/git-receive-pack"},
+};
+
+static int each_endpoint(struct scene *s, size_t service, struct slice repository) {
+    int r = 0;
+    s->f.kind = services[service].kind;
+    for (int k = 0; r == 0 && k < 4; k++) {
+        buf_clear(&s->path);
+        buf_put(&s->path, repository);
+        buf_puts(&s->path, k & 1 ? "" : ".git");
+        buf_puts(&s->path, k & 2 ? services[service].post : "/info/refs");
+        if (s->path.failed)
+            return ERR_NOMEM;
+        s->f.path = buf_slice(&s->path);
+        s->f.method = k & 2 ? SLICE("POST") : SLICE("GET");
+        s->f.query = k & 2 ? SLICE_NONE : slice_str(services[service].query);
+        if (s->f.kind == FACTS_GIT_PUSH && (k & 2))
+            r = each_ref(s);
+        else
+            r = s->c->found(s->c->arg, &s->f);
+    }
+    s->f.query = SLICE_NONE;
+    return r;
+}
+
+static int collect_refs(struct scene *s) {
+    memset(&s->walk, 0, sizeof s->walk);
+    s->walk.start = SLICE("refs/");
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < s->about[i].rule->nrefs; k++)
+            walk_add(&s->walk, &s->about[i].rule->refs[k], s->about[i].rule->deny ? GLOB_NOCASE : 0, false);
+    return collect(s, &s->refs);
+}
+
+static int each_git(struct scene *s, size_t service) {
+    char tails[WALK_TAILS_MAX][32];
+    int r = services[service].kind == FACTS_GIT_PUSH ? collect_refs(s) : 0;
+    memset(&s->walk, 0, sizeof s->walk);
+    s->walk.start = SLICE("/");
+    s->walk.path = true;
+    for (int k = 0; k < 4; k++) {
+        snprintf(tails[k], sizeof tails[k], "%s%s", k & 1 ? "" : ".git",
+                 k & 2 ? services[service].post : "/info/refs");
+        s->walk.tails[s->walk.ntails++] = slice_str(tails[k]);
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        const struct rule *rule = s->about[i].rule;
+        if (rule->action == services[service].action)
+            add_paths(s, rule, GLOB_NOCASE, false);
+        else if (rule->action == TREE_HTTP && rule->deny)
+            add_paths(s, rule, 0, true);
+    }
+    if (r == 0)
+        r = collect(s, &s->paths);
+    for (size_t i = 0; r == 0 && i < s->paths.n; i++)
+        r = each_endpoint(s, service, text_at(&s->paths, i));
+    return r;
+}
+
+/* --- origins ----------------------------------------------------------------------------------------------- */
+
+static bool takes_host(const struct target *t, struct slice host) {
+    if (t->host_kind == RULE_HOST_EXACT)
+        return slice_eq(t->host, host);
+    return t->host_kind == RULE_HOST_ANY ||
+           (host.n > t->host.n + 1 && slice_ends(host, t->host) && host.p[host.n - t->host.n - 1] == '.');
+}
+
+/* Collects the rules about the scene's origin. False when memory is short. */
+static bool gather(struct scene *s) {
+    s->n = 0;
+    for (size_t k = 0; k < s->c->npolicies; k++)
+        for (size_t i = 0; i < s->c->policies[k]->nrules; i++) {
+            const struct rule *r = &s->c->policies[k]->rules[i];
+            const struct target *t = &r->target;
+            if (t->scheme != s->f.scheme || (!t->any_port && t->port != s->f.port) ||
+                !takes_host(t, s->f.host))
+                continue;
+            if (s->f.host_is_address && t->host_kind != RULE_HOST_EXACT && !r->deny)
+                continue;
+            if (s->n == s->cap) {
+                size_t cap = s->cap ? 2 * s->cap : 64;
+                struct about *about = realloc(s->about, cap * sizeof *about);
+                if (!about)
+                    return false;
+                s->about = about;
+                s->cap = cap;
+            }
+            s->about[s->n++] = (struct about){s->c->policies[k], r};
+        }
+    return true;
+}
+
+static bool allows(const struct scene *s, enum tree_action action) {
+    for (size_t i = 0; i < s->n; i++)
+        if (s->about[i].rule->action == action && !s->about[i].rule->deny)
+            return true;
+    return false;
+}
+
+/* Where nothing is allowed there is nothing to tell apart. */
+static int each_origin(struct scene *s) {
+    if (!gather(s))
+        return ERR_NOMEM;
+    int r = allows(s, TREE_HTTP) ? each_http(s) : 0;
+    for (size_t i = 0; r == 0 && i < sizeof services / sizeof *services; i++)
+        if (allows(s, services[i].action))
+            r = each_git(s, i);
+    return r;
+}
+
+/* The ports that rules about the host name, its scheme's own, and one that none names. */
+static size_t ports_of(const struct scene *s, enum url_scheme scheme, uint16_t ports[PORTS_MAX]) {
+    size_t n = 0;
+    bool any = false;
+    for (size_t k = 0; k < s->c->npolicies; k++)
+        for (size_t i = 0; i < s->c->policies[k]->nrules && n < PORTS_MAX - 1; i++) {
+            const struct target *t = &s->c->policies[k]->rules[i].target;
+            size_t known = 0;
+            if (t->scheme != scheme || !takes_host(t, s->f.host))
+                continue;
+            any |= t->any_port;
+            uint16_t port = t->any_port ? url_default_port(scheme) : t->port;
+            while (known < n && ports[known] != port)
+                known++;
+            if (known == n)
+                ports[n++] = port;
+        }
+    for (uint16_t other = 8443; any; other++) {
+        size_t known = 0;
+        while (known < n && ports[known] != other)
+            known++;
+        if (known == n) {
+            ports[n++] = other;
+            break;
+        }
+    }
+    return n;
+}
+
+static int each_host(struct scene *s, struct slice host, bool is_address) {
+    s->f = (struct facts){.host = host, .host_is_address = is_address};
+    int r = 0;
+    for (enum url_scheme scheme = URL_HTTP; r == 0 && scheme <= URL_HTTPS; scheme++) {
+        uint16_t ports[PORTS_MAX];
+        size_t n = ports_of(s, scheme, ports);
+        for (size_t i = 0; r == 0 && i < n; i++) {
+            s->f.scheme = scheme;
+            s->f.port = ports[i];
+            r = each_origin(s);
+        }
+    }
+    return r;
+}
+
+/* Whether any rule before rule i of policy k has the same host pattern: it has been walked. */
+static bool seen(const struct classes *c, size_t k, size_t i) {
+    const struct target *t = &c->policies[k]->rules[i].target;
+    for (size_t a = 0; a <= k; a++)
+        for (size_t b = 0; b < (a == k ? i : c->policies[a]->nrules); b++) {
+            const struct target *u = &c->policies[a]->rules[b].target;
+            if (u->host_kind == t->host_kind && slice_eq(u->host, t->host))
+                return true;
+        }
+    return false;
+}
+
+/* A name that the suffix (or `*`) takes and that no rule is about more closely. */
+static bool fresh_name(const struct classes *c, const struct target *t, char name[URL_HOST_MAX + 1]) {
+    static const char *const labels[] = {"any", "other", "some", "else", "xyzzy"};
+    static const char *const anywhere[] = {"elsewhere.example", "elsewhere.test", "elsewhere.invalid"};
+    bool any = t->host_kind == RULE_HOST_ANY;
+    for (size_t i = 0; i < (any ? 3 : sizeof labels / sizeof *labels); i++) {
+        bool taken = false;
+        int n = any ? snprintf(name, URL_HOST_MAX + 1, "%s", anywhere[i])
+                    : snprintf(name, URL_HOST_MAX + 1, "%s.%.*s", labels[i], SLICE_ARG(t->host));
+        if (n > URL_HOST_MAX)
+            return false;
+        for (size_t k = 0; k < c->npolicies; k++)
+            for (size_t r = 0; r < c->policies[k]->nrules; r++) {
+                const struct target *u = &c->policies[k]->rules[r].target;
+                if (u->host_kind != RULE_HOST_ANY && takes_host(u, slice_str(name)))
+                    taken |= any || u->host_kind == RULE_HOST_EXACT || u->host.n > t->host.n;
+            }
+        if (!taken)
+            return true;
+    }
+    return false;
+}
+
+int classes_walk(const struct classes *c) {
+    struct scene *s = calloc(1, sizeof *s);
+    int r = s ? 0 : ERR_NOMEM;
+    if (!s)
+        return r;
+    s->c = c;
+    buf_init(&s->paths.bytes, TEXTS_MAX);
+    buf_init(&s->refs.bytes, TEXTS_MAX);
+    buf_init(&s->path, 1 << 16);
+    for (size_t k = 0; r == 0 && k < c->npolicies; k++)
+        for (size_t i = 0; r == 0 && i < c->policies[k]->nrules; i++) {
+            const struct target *t = &c->policies[k]->rules[i].target;
+            char name[URL_HOST_MAX + 1];
+            if (seen(c, k, i))
+                continue;
+            if (t->host_kind == RULE_HOST_EXACT)
+                r = each_host(s, t->host, t->host_is_address);
+            else if (fresh_name(c, t, name))
+                r = each_host(s, slice_str(name), false);
+            else if (c->unsure)
+                r = c->unsure(c->arg, t->host, "no name was found that this pattern alone takes");
+        }
+    buf_release(&s->paths.bytes);
+    buf_release(&s->refs.bytes);
+    buf_release(&s->path);
+    free(s->paths.ends);
+    free(s->refs.ends);
+    free(s->about);
+    free(s);
+    return r;
+}

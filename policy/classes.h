@@ -1,0 +1,26 @@
+/*
+ * One request of every class that the rules of one or two policies tell apart: what the tools judge to learn all that
+ * a policy permits, or all in which two differ. Internal to policy/.
+ *
+ * Requests of one class are of one host pattern, scheme, port, method and operation, and every pattern of a path or a
+ * ref takes all of them or none. So a verdict on the one that is handed over is the verdict on all of the class.
+ */
+#ifndef POLICY_CLASSES_H
+#define POLICY_CLASSES_H
+
+#include "policy/rule.h"
+
+struct classes {
+    const struct policy *const *policies;
+    size_t npolicies;
+    /* One request. Its slices are good for the call alone. */
+    int (*found)(void *arg, const struct facts *f);
+    /* What could not be enumerated, and why: classes of this host may be missing. May be NULL. */
+    int (*unsure)(void *arg, struct slice host, const char *why);
+    void *arg;
+};
+
+/* Returns what a callback returned other than 0, or ERR_NOMEM, or 0. */
+int classes_walk(const struct classes *c);
+
+#endif

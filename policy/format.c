@@ -1,0 +1,224 @@
+/*
+ * `policy fmt`. The words of a statement stay as they are written; only the blanks between them change. Rules that
+ * stand together have verb, action and target in columns, and so have expectations; comments, blank lines (one at a
+ * time) and the lines of a statement that is continued are kept.
+ */
+#include <stdlib.h>
+
+#include "policy/diag.h"
+#include "policy/tools.h"
+#include "policy/tree.h"
+
+#define WORDS_MAX   512
+#define BLOCK_MAX   256
+#define COLUMN_MAX  72 /* a longer word moves no other line's column */
+#define FORMAT_TREE (256u << 20)
+
+enum layout {
+    LAYOUT_PLAIN, /* one blank between words */
+    LAYOUT_RULE,
+    LAYOUT_EXPECT,
+};
+
+struct line {
+    enum layout layout;
+    struct slice *words;
+    size_t n;
+    struct slice comment;
+};
+
+struct formatter {
+    struct arena arena;
+    struct buf *out;
+    struct line block[BLOCK_MAX];
+    size_t n;
+    bool any;   /* something was written */
+    bool blank; /* a blank line is due */
+};
+
+/* --- writing ----------------------------------------------------------------------------------------------- */
+
+static void begin_line(struct formatter *f) {
+    if (f->blank && f->any)
+        buf_putc(f->out, '\n');
+    f->blank = false;
+    f->any = true;
+}
+
+static size_t columns_of(enum layout layout) {
+    return layout == LAYOUT_RULE ? 2 : layout == LAYOUT_EXPECT ? 3 : 0;
+}
+
+/* Characters, not bytes. */
+static size_t width_of(struct slice s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s.n; i++)
+        n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static void put_line(struct formatter *f, const struct line *l, const size_t *widths) {
+    for (size_t i = 0; i < l->n; i++) {
+        buf_put(f->out, l->words[i]);
+        if (i + 1 == l->n)
+            break;
+        size_t width = width_of(l->words[i]);
+        for (size_t k = width; i <= columns_of(l->layout) && l->layout != LAYOUT_PLAIN && k < widths[i]; k++)
+            buf_putc(f->out, ' ');
+        buf_putc(f->out, ' ');
+    }
+    if (l->comment.n) {
+        buf_puts(f->out, "  ");
+        buf_put(f->out, l->comment);
+    }
+    buf_putc(f->out, '\n');
+}
+
+/* Writes the lines that wait for their columns. */
+static void flush(struct formatter *f) {
+    size_t widths[4] = {0};
+    for (size_t i = 0; i < f->n; i++)
+        for (size_t k = 0; k <= columns_of(f->block[i].layout) && k + 1 < f->block[i].n; k++) {
+            size_t width = width_of(f->block[i].words[k]);
+            if (width > widths[k] && width <= COLUMN_MAX)
+                widths[k] = width;
+        }
+    for (size_t i = 0; i < f->n; i++) {
+        begin_line(f);
+        put_line(f, &f->block[i], widths);
+    }
+    f->n = 0;
+}
+
+/* --- reading ----------------------------------------------------------------------------------------------- */
+
+static struct slice trim_end(struct slice s) {
+    while (s.n && strchr(" \t\r\n", s.p[s.n - 1]))
+        s.n--;
+    return s;
+}
+
+/* Comments and blank lines between statements. */
+static void put_between(struct formatter *f, struct slice text) {
+    struct slice line;
+    while (text.n) {
+        slice_cut(text, '\n', &line, &text);
+        line = trim_end(slice_trim(trim_end(line)));
+        if (line.n == 0) {
+            flush(f);
+            f->blank = true;
+        } else if (line.p[0] == '#') {
+            flush(f);
+            begin_line(f);
+            buf_put(f->out, line);
+            buf_putc(f->out, '\n');
+        }
+    }
+}
+
+static enum layout layout_of(const struct token *words, size_t n) {
+    if (n < 3)
+        return LAYOUT_PLAIN;
+    struct slice first = words[0].text, second = words[1].text;
+    if (slice_eq(first, SLICE("allow")) || slice_eq(first, SLICE("deny")) || slice_eq(first, SLICE("ask")))
+        return LAYOUT_RULE;
+    return slice_eq(first, SLICE("expect")) && n > 3 && !slice_eq(second, SLICE("tunnel")) ? LAYOUT_EXPECT
+                                                                                           : LAYOUT_PLAIN;
+}
+
+static void put_continued(struct formatter *f, const struct token *words, size_t n, struct slice comment) {
+    flush(f);
+    begin_line(f);
+    for (size_t i = 0; i < n; i++) {
+        if (i && words[i].line != words[i - 1].line)
+            buf_puts(f->out, " \\\n    ");
+        else if (i)
+            buf_putc(f->out, ' ');
+        buf_put(f->out, words[i].raw);
+    }
+    if (comment.n) {
+        buf_puts(f->out, "  ");
+        buf_put(f->out, comment);
+    }
+    buf_putc(f->out, '\n');
+}
+
+static bool add_line(struct formatter *f, const struct token *words, size_t n, struct slice comment) {
+    struct line l = {.layout = layout_of(words, n), .n = n, .comment = comment};
+    if (f->n == BLOCK_MAX || (f->n && f->block[f->n - 1].layout != l.layout))
+        flush(f);
+    if (f->blank)
+        flush(f);
+    l.words = arena_alloc(&f->arena, n * sizeof *l.words);
+    if (!l.words)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        l.words[i] = words[i].raw;
+    f->block[f->n++] = l;
+    return true;
+}
+
+/* One statement. False when it has too many words, or memory is short. */
+static bool statement(struct formatter *f, struct lexer *lx, struct token *words) {
+    size_t n = 0;
+    for (;;) {
+        if (n == WORDS_MAX)
+            return false;
+        lex_next(lx, &words[n]);
+        if (words[n].kind == TOKEN_END)
+            break;
+        n++;
+    }
+    struct slice tail = slice_sub(lx->source->text, lx->end, lx->at - lx->end);
+    ptrdiff_t hash = slice_find(tail, '#');
+    struct slice comment = hash < 0 ? SLICE_NONE : trim_end(slice_from(tail, (size_t)hash));
+    if (n && words[0].line != words[n - 1].line)
+        put_continued(f, words, n, comment);
+    else if (n)
+        return add_line(f, words, n, comment);
+    return true;
+}
+
+static int format(struct formatter *f, const struct source *source, struct policy_diags *diags) {
+    struct lexer lx;
+    struct token *words = malloc((WORDS_MAX + 1) * sizeof *words);
+    int r = words ? 0 : ERR_NOMEM;
+    lex_init(&lx, source, &f->arena, diags);
+    while (r == 0) {
+        size_t before = lx.at;
+        bool more = lex_line(&lx);
+        put_between(f, slice_sub(source->text, before, (more ? lx.begin : source->text.n) - before));
+        if (!more)
+            break;
+        if (!statement(f, &lx, words))
+            r = f->arena.failed ? ERR_NOMEM : ERR_LIMIT;
+        /* over the line break, so that it is no blank line */
+        while (lx.at < source->text.n && (source->text.p[lx.at] == '\r' || source->text.p[lx.at] == '\n')) {
+            lx.line += source->text.p[lx.at] == '\n';
+            if (source->text.p[lx.at++] == '\n')
+                break;
+        }
+    }
+    flush(f);
+    free(words);
+    return r;
+}
+
+int policy_format_text(const char *name, struct slice text, struct buf *out, struct policy_diags *diags) {
+    struct formatter *f = calloc(1, sizeof *f);
+    if (!f)
+        return ERR_NOMEM;
+    arena_init(&f->arena, FORMAT_TREE);
+    f->out = out;
+    struct source source = {.name = name, .text = text};
+    size_t before = diag_count(diags);
+    int r = ERR_PARSE;
+    tree_parse(&source, &f->arena, diags);
+    if (diag_count(diags) == before)
+        r = format(f, &source, diags);
+    if (f->arena.failed)
+        r = ERR_NOMEM;
+    arena_release(&f->arena);
+    free(f);
+    return r == 0 && out->failed ? ERR_LIMIT : r;
+}

@@ -1,0 +1,163 @@
+/* `policy explain`: all about one request. */
+#include <stdlib.h>
+
+#include "policy/print.h"
+
+#define NEAR_MAX 8
+
+struct near {
+    uint32_t rule;
+    enum stage stage;
+};
+
+/* The part of a rule that failed, in words. */
+static void put_failed(const struct rule *r, const struct facts *f, enum stage s, struct buf *out) {
+    const struct target *t = &r->target;
+    switch (s) {
+    case STAGE_ADDRESS: buf_puts(out, "host: a wildcard takes no address"); break;
+    case STAGE_SCHEME: buf_printf(out, "scheme: it is about %s", url_scheme_name(t->scheme)); break;
+    case STAGE_PORT: buf_printf(out, "port: it is about %u, not %u", t->port, f->port); break;
+    case STAGE_ACTION:
+        buf_printf(out, "%s: it is about %.*s",
+                   r->action == TREE_HTTP && f->kind == FACTS_HTTP ? "method" : "action",
+                   SLICE_ARG(r->methods));
+        break;
+    case STAGE_PATH:
+        buf_printf(out, "%s: its pattern does not take %.*s", f->kind == FACTS_HTTP ? "path" : "repository",
+                   SLICE_ARG((f->kind == FACTS_HTTP ? f->path : facts_repository(f->path))));
+        break;
+    case STAGE_SLASH: buf_puts(out, "path: its encoded slash, %2F, has to be spelled out"); break;
+    case STAGE_REF:
+        buf_printf(out, "ref: %.*s is not in %.*s", SLICE_ARG((f->nrefs ? f->refs[0].name : SLICE("(none)"))),
+                   SLICE_ARG(r->refs_text));
+        break;
+    case STAGE_OP:
+        buf_printf(out, "operation: it does not allow %s%s", f->nrefs ? facts_op_name(f->refs[0].op) : "this",
+                   f->nrefs && f->refs[0].unproved ? ", for which an unproved update counts" : "");
+        break;
+    default: buf_puts(out, "another part of it does not hold"); break;
+    }
+}
+
+/* The allows that came furthest, the furthest first; then in reading order. */
+static size_t find_near(const struct policy *p, const struct facts *f, struct near list[NEAR_MAX]) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < p->nrules; i++) {
+        enum stage s = p->rules[i].deny ? STAGE_NONE : judge_rule(p, f, f->nrefs ? &f->refs[0] : NULL, i);
+        if (s == STAGE_NONE || s == STAGE_MATCH)
+            continue;
+        size_t at = n;
+        while (at > 0 && list[at - 1].stage < s)
+            at--;
+        if (at == NEAR_MAX)
+            continue;
+        if (n < NEAR_MAX)
+            n++;
+        memmove(&list[at + 1], &list[at], (n - at - 1) * sizeof *list);
+        list[at] = (struct near){i, s};
+    }
+    return n;
+}
+
+struct shown {
+    const struct policy *p;
+    const struct facts *f;
+    struct verdict v;
+    struct near near[NEAR_MAX];
+    size_t nnear;
+    struct buf why, hint, failed;
+};
+
+static void show_text(struct shown *s, const struct policy_print *print) {
+    struct buf *out = print->out;
+    bool denied = s->v.action == VERDICT_DENY;
+    print_painted(print, denied ? PAINT_RED : PAINT_GREEN, verdict_action_name(s->v.action));
+    buf_putc(out, ' ');
+    print_request(out, s->f);
+    buf_printf(out, "\n  why: %.*s\n", SLICE_ARG(buf_slice(&s->why)));
+    if (s->v.rule.index) {
+        buf_puts(out, "  rule: ");
+        print_rule(out, &s->p->rules[s->v.rule.index - 1]);
+        buf_putc(out, '\n');
+    }
+    if (s->v.credential.n)
+        buf_printf(out, "  credential: %.*s\n", SLICE_ARG(s->v.credential));
+    for (size_t i = 0; denied && i < s->nnear; i++) {
+        const struct rule *r = &s->p->rules[s->near[i].rule];
+        buf_puts(out, i == 0 ? "  rules that came close:\n    " : "    ");
+        print_rule(out, r);
+        buf_puts(out, "\n      ");
+        put_failed(r, s->f, s->near[i].stage, out);
+        buf_putc(out, '\n');
+    }
+    struct slice rest = buf_slice(&s->hint), line;
+    if (rest.n)
+        buf_puts(out, "  the smallest rule that would permit it:\n");
+    else if (denied)
+        buf_puts(out, "  no rule that is added would permit it\n");
+    for (bool more = rest.n > 0; more;) {
+        more = slice_cut(rest, '\n', &line, &rest);
+        buf_printf(out, "    %.*s\n", SLICE_ARG(line));
+    }
+}
+
+static void show_json(struct shown *s, const struct policy_print *print) {
+    struct json j;
+    struct buf request;
+    buf_init(&request, 1 << 16);
+    print_request(&request, s->f);
+    json_init(&j, print->out);
+    json_open_object(&j);
+    print_text_json(&j, "verdict", slice_str(verdict_action_name(s->v.action)));
+    print_buf_json(&j, "request", &request);
+    print_text_json(&j, "reason", slice_str(verdict_reason_code(s->v.reason)));
+    print_buf_json(&j, "why", &s->why);
+    if (s->v.rule.index)
+        print_rule_json(&j, "rule", &s->p->rules[s->v.rule.index - 1]);
+    if (s->v.credential.n)
+        print_text_json(&j, "credential", s->v.credential);
+    json_key(&j, "near");
+    json_open_array(&j);
+    for (size_t i = 0; s->v.action == VERDICT_DENY && i < s->nnear; i++) {
+        const struct rule *r = &s->p->rules[s->near[i].rule];
+        buf_clear(&s->failed);
+        put_failed(r, s->f, s->near[i].stage, &s->failed);
+        json_open_object(&j);
+        print_rule_json(&j, "rule", r);
+        print_buf_json(&j, "failed", &s->failed);
+        json_close(&j);
+    }
+    json_close(&j);
+    json_key(&j, "smallest");
+    json_open_array(&j);
+    struct slice rest = buf_slice(&s->hint), line;
+    for (bool more = rest.n > 0; more;) {
+        more = slice_cut(rest, '\n', &line, &rest);
+        json_put_string(&j, line);
+    }
+    json_close(&j);
+    json_close(&j);
+    buf_putc(print->out, '\n');
+    buf_release(&request);
+}
+
+int policy_show(const struct policy *p, const struct facts *f, const struct policy_print *print,
+                bool *permitted) {
+    struct shown s = {.p = p, .f = f};
+    buf_init(&s.why, 1 << 16);
+    buf_init(&s.hint, 1 << 16);
+    buf_init(&s.failed, 1 << 16);
+    policy_judge(p, f, &s.v);
+    s.nnear = find_near(p, f, s.near);
+    policy_explain(p, f, &s.v, 0, &s.why);
+    policy_hint(p, f, &s.v, &s.hint);
+    if (print->format == POLICY_JSON)
+        show_json(&s, print);
+    else
+        show_text(&s, print);
+    *permitted = s.v.action != VERDICT_DENY;
+    buf_release(&s.why);
+    buf_release(&s.hint);
+    buf_release(&s.failed);
+    return print->out->failed ? ERR_LIMIT : 0;
+}

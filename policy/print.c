@@ -1,0 +1,51 @@
+#include "policy/print.h"
+
+void print_painted(const struct policy_print *print, const char *colour, const char *word) {
+    if (print->colour)
+        buf_printf(print->out, "\033[%sm%s\033[0m", colour, word);
+    else
+        buf_puts(print->out, word);
+}
+
+static void put_clean(struct buf *out, struct slice s) {
+    for (size_t i = 0; i < s.n; i++)
+        buf_putc(out, (unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f ? '?' : s.p[i]);
+}
+
+void print_request(struct buf *out, const struct facts *f) {
+    if (f->kind == FACTS_HTTP)
+        put_clean(out, f->method);
+    else
+        buf_puts(out, f->kind == FACTS_GIT_PUSH ? "push" : "fetch");
+    buf_putc(out, ' ');
+    url_put_origin(out, f->scheme, f->host, f->port);
+    put_clean(out, f->kind == FACTS_HTTP ? f->path : facts_repository(f->path));
+    if (f->kind == FACTS_HTTP && f->query.n) {
+        buf_putc(out, '?');
+        put_clean(out, f->query);
+    }
+    if (f->nrefs) {
+        buf_putc(out, ' ');
+        put_clean(out, f->refs[0].name);
+        buf_printf(out, " %s", facts_op_name(f->refs[0].op));
+    }
+}
+
+void print_rule(struct buf *out, const struct rule *r) {
+    buf_printf(out, "%s:%u: %.*s", r->where.file, r->where.line, SLICE_ARG(r->where.text));
+}
+
+void print_text_json(struct json *j, const char *key, struct slice s) {
+    json_key(j, key);
+    json_put_string(j, s);
+}
+
+void print_rule_json(struct json *j, const char *key, const struct rule *r) {
+    json_key(j, key);
+    json_open_object(j);
+    print_text_json(j, "file", slice_str(r->where.file));
+    json_key(j, "line");
+    json_u64(j, r->where.line);
+    print_text_json(j, "text", r->where.text);
+    json_close(j);
+}

@@ -1,0 +1,44 @@
+/*
+ * What the policy tools say about policies: pure, like all of policy/. Each appends what it found to `out`, as text
+ * for people or as one JSON object for programs, and counts the findings.
+ *
+ * All return 0, ERR_NOMEM, or ERR_LIMIT when `out` is full.
+ */
+#ifndef POLICY_TOOLS_H
+#define POLICY_TOOLS_H
+
+#include "policy/policy.h"
+
+struct policy_print {
+    enum policy_format format;
+    bool colour; /* text only: with a terminal's colours */
+    struct buf *out;
+};
+
+/*
+ * What `to` permits that `from` does not, and the other way round, with an example of each, and requests that both
+ * permit with different credentials. Worked out on the rules: nothing is missing, but for what `out` says could not be
+ * decided. *findings counts the differences, and *unsure what was not decided.
+ */
+int policy_diff(const struct policy *from, const struct policy *to, const struct policy_print *print,
+                size_t *findings, size_t *unsure);
+
+/*
+ * Warnings about a policy that loads: rules that never match, that others cover, denies that never bite, credentials
+ * in wrong places, proofs that are missing. `has_credential` says whether the vault defines one; NULL: not looked at.
+ */
+int policy_check(const struct policy *p, bool (*has_credential)(void *arg, struct slice name), void *arg,
+                 const struct policy_print *print, size_t *findings);
+
+/*
+ * All about one request: verdict, deciding rule, the rules that came close and which part of each failed, and the
+ * smallest rule that would have permitted it. *permitted tells the verdict.
+ */
+int policy_show(const struct policy *p, const struct facts *f, const struct policy_print *print,
+                bool *permitted);
+
+/* A file's text in the usual layout: the same statements and comments, blanks put right. Errors go to `diags` (then
+ * ERR_PARSE). To format what was formatted changes nothing. */
+int policy_format_text(const char *name, struct slice text, struct buf *out, struct policy_diags *diags);
+
+#endif

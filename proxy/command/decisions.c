@@ -1,0 +1,93 @@
+#include "proxy/command/decisions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *text_of(json_t *object, const char *key) {
+    const char *s = json_string_value(json_object_get(object, key));
+    return s ? s : "";
+}
+
+static bool read_refs(struct decision_line *d, json_t *git) {
+    json_t *list = json_object_get(git, "refs");
+    size_t n = json_array_size(list);
+    d->refs_omitted = json_object_get(git, "omitted") != NULL;
+    if (n == 0 || n > DECISIONS_REFS_MAX)
+        return n == 0;
+    d->refs = calloc(n, sizeof *d->refs);
+    if (!d->refs)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        json_t *one = json_array_get(list, i);
+        const char *op = text_of(one, "op");
+        d->refs[i].name = slice_str(text_of(one, "ref"));
+        d->refs[i].old = slice_str(text_of(one, "old"));
+        d->refs[i].new = slice_str(text_of(one, "new"));
+        d->refs[i].op = FACTS_FORCE;
+        for (unsigned k = FACTS_CREATE; k <= FACTS_FORCE; k++)
+            if (strcmp(op, facts_op_name((enum facts_op)k)) == 0)
+                d->refs[i].op = (enum facts_op)k;
+    }
+    d->request.f.refs = d->refs;
+    d->request.f.nrefs = n;
+    return true;
+}
+
+/* The request of a verdict. False if it tells of none. */
+static bool read_request(struct decision_line *d) {
+    json_t *git = json_object_get(d->json, "git");
+    const char *method = text_of(d->json, "method"), *service = text_of(git, "service");
+    enum facts_kind kind = FACTS_HTTP;
+    if (strcmp(service, "git-receive-pack") == 0)
+        kind = FACTS_GIT_PUSH;
+    else if (strncmp(service, "git-", 4) == 0)
+        kind = FACTS_GIT_FETCH;
+    if (!*method || !*d->url)
+        return false;
+    if (request_url(&d->request, FACTS_HTTP, slice_str(method), slice_str(d->url), NULL))
+        return false;
+    d->request.f.kind = kind;
+    return kind != FACTS_GIT_PUSH || read_refs(d, git);
+}
+
+static int read_verdict(struct decisions *r, json_t *json, unsigned line) {
+    struct decision_line d = {.line = line,
+                              .json = json,
+                              .id = text_of(json, "id"),
+                              .url = text_of(json, "url"),
+                              .rule = text_of(json, "rule"),
+                              .reason = text_of(json, "reason"),
+                              .credential = text_of(json, "credential")};
+    int result = 0;
+    d.denied = strcmp(text_of(json, "verdict"), "deny") == 0;
+    if (read_request(&d))
+        result = r->verdict(r->arg, &d);
+    else
+        r->skipped++;
+    request_release(&d.request);
+    free(d.refs);
+    return result;
+}
+
+int decisions_read(struct decisions *r, struct slice text) {
+    int result = 0;
+    struct slice line;
+    for (unsigned number = 1; result == 0 && text.n; number++) {
+        slice_cut(text, '\n', &line, &text);
+        line = slice_trim(line);
+        if (line.n == 0)
+            continue;
+        json_t *json = json_loadb(line.p, line.n, 0, NULL);
+        const char *event = text_of(json, "event");
+        if (!*event) {
+            r->bad++;
+            r->skipped++;
+        } else if (strcmp(event, "verdict") == 0) {
+            result = read_verdict(r, json, number);
+        } else if (strcmp(event, "outcome") == 0 && r->outcome) {
+            result = r->outcome(r->arg, text_of(json, "id"), json);
+        }
+        json_decref(json);
+    }
+    return result;
+}

@@ -1,0 +1,248 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "proxy/command/decisions.h"
+
+static const struct option_row rows[] = {TOOL_ROW_SET, TOOL_ROW_JSON, TOOL_ROW_HELP};
+#define ROWS (sizeof rows / sizeof rows[0])
+
+#define GROUPS_MAX 10000
+#define LOG_MAX    (1u << 30)
+
+/* Decisions that differ in the same way: for the same reasons then and now. */
+struct group {
+    bool denied; /* then */
+    char *then, *now, *now_rule;
+    char *example, *id;
+    char *credential_then, *credential_now;
+    enum verdict_action action;
+    size_t n;
+};
+
+struct replay {
+    struct tool *t;
+    const struct policy *p;
+    struct group *groups;
+    size_t n, cap;
+    size_t judged, differ, unsure;
+};
+
+static void put_example(const struct decision_line *d, struct buf *out) {
+    const struct facts *f = &d->request.f;
+    buf_printf(out, "%.*s %s", SLICE_ARG(f->method), d->url);
+    if (f->nrefs)
+        buf_printf(out, " %.*s %s", SLICE_ARG(f->refs[0].name), facts_op_name(f->refs[0].op));
+}
+
+static struct group *find(struct replay *r, bool denied, enum verdict_action action, const char *then,
+                          const char *now, const char *credential_then, struct slice credential_now) {
+    for (size_t i = 0; i < r->n; i++) {
+        struct group *g = &r->groups[i];
+        if (g->denied == denied && g->action == action && strcmp(g->then, then) == 0 &&
+            strcmp(g->now, now) == 0 && strcmp(g->credential_then, credential_then) == 0 &&
+            slice_eq(slice_str(g->credential_now), credential_now))
+            return g;
+    }
+    return NULL;
+}
+
+static int add_group(struct replay *r, const struct decision_line *d, const struct verdict *v,
+                     const char *now) {
+    if (r->n == GROUPS_MAX)
+        return ERR_LIMIT;
+    if (r->n == r->cap) {
+        size_t cap = r->cap ? 2 * r->cap : 64;
+        struct group *groups = realloc(r->groups, cap * sizeof *groups);
+        if (!groups)
+            return ERR_NOMEM;
+        r->groups = groups;
+        r->cap = cap;
+    }
+    struct buf text;
+    buf_init(&text, 1 << 16);
+    put_example(d, &text);
+    struct group *g = &r->groups[r->n++];
+    *g = (struct group){.denied = d->denied, .action = v->action, .n = 1};
+    g->then = strdup(d->reason);
+    g->now = strdup(now);
+    g->example = slice_dup(buf_slice(&text));
+    g->id = strdup(d->id);
+    g->credential_then = strdup(d->credential);
+    g->credential_now = v->credential.n ? slice_dup(v->credential) : strdup("");
+    buf_clear(&text);
+    if (v->rule.index)
+        buf_printf(&text, "%s:%u: %.*s", v->rule.file, v->rule.line, SLICE_ARG(v->rule.text));
+    g->now_rule = buf_len(&text) ? slice_dup(buf_slice(&text)) : strdup("");
+    buf_release(&text);
+    return g->then && g->now && g->example && g->id && g->credential_then && g->credential_now && g->now_rule
+               ? 0
+               : ERR_NOMEM;
+}
+
+static int judge(void *arg, struct decision_line *d) {
+    struct replay *r = arg;
+    struct verdict v;
+    struct buf now;
+    int result = 0;
+    policy_judge(r->p, &d->request.f, &v);
+    r->judged++;
+    r->unsure += d->refs_omitted;
+    bool denied = v.action == VERDICT_DENY;
+    if (denied == d->denied && (denied || slice_eq(v.credential, slice_str(d->credential))))
+        return 0;
+    r->differ++;
+    buf_init(&now, 1 << 16);
+    policy_explain(r->p, &d->request.f, &v, 1, &now);
+    const char *text = buf_cstr(&now);
+    struct group *g = find(r, d->denied, v.action, d->reason, text ? text : "", d->credential, v.credential);
+    if (g)
+        g->n++;
+    else
+        result = add_group(r, d, &v, text ? text : "");
+    buf_release(&now);
+    return result;
+}
+
+static const char *change_of(const struct group *g) {
+    if (g->denied)
+        return "denied then, permitted now";
+    return g->action == VERDICT_DENY ? "permitted then, denied now" : "permitted with another credential now";
+}
+
+static void group_text(struct replay *r, const struct group *g) {
+    struct buf *out = &r->t->out;
+    buf_printf(out, "%zu %s\n  then: %s\n  now:  %s\n", g->n, change_of(g), g->then, g->now);
+    if (*g->now_rule)
+        buf_printf(out, "        %s\n", g->now_rule);
+    if (!g->denied && g->action != VERDICT_DENY)
+        buf_printf(out, "  credential then: %s, now: %s\n", *g->credential_then ? g->credential_then : "none",
+                   *g->credential_now ? g->credential_now : "none");
+    buf_printf(out, "  for example: %s [%s]\n", g->example, g->id);
+}
+
+static void group_json(const struct group *g, struct json *j) {
+    json_open_object(j);
+    json_key(j, "count");
+    json_u64(j, g->n);
+    json_key(j, "verdict_then");
+    json_cstring(j, g->denied ? "deny" : "allow");
+    json_key(j, "verdict_now");
+    json_cstring(j, verdict_action_name(g->action));
+    json_key(j, "then");
+    json_cstring(j, g->then);
+    json_key(j, "now");
+    json_cstring(j, g->now);
+    json_key(j, "credential_then");
+    json_cstring(j, g->credential_then);
+    json_key(j, "credential_now");
+    json_cstring(j, g->credential_now);
+    json_key(j, "example");
+    json_cstring(j, g->example);
+    json_key(j, "id");
+    json_cstring(j, g->id);
+    json_close(j);
+}
+
+static int most_first(const void *a, const void *b) {
+    const struct group *x = a, *y = b;
+    return x->n != y->n ? (x->n < y->n) - (x->n > y->n) : strcmp(x->example, y->example);
+}
+
+static void tell(struct replay *r, const struct decisions *read) {
+    if (r->n)
+        qsort(r->groups, r->n, sizeof *r->groups, most_first);
+    if (!r->t->json) {
+        for (size_t i = 0; i < r->n; i++)
+            group_text(r, &r->groups[i]);
+        buf_printf(&r->t->out, "%zu requests judged, %zu differ", r->judged, r->differ);
+        if (read->skipped)
+            buf_printf(&r->t->out, "; %zu lines tell of no request", read->skipped);
+        if (r->unsure)
+            buf_printf(&r->t->out, "; %zu pushes were judged by the refs that the log has, which are not all",
+                       r->unsure);
+        buf_putc(&r->t->out, '\n');
+        return;
+    }
+    struct json j;
+    json_init(&j, &r->t->out);
+    json_open_object(&j);
+    json_key(&j, "judged");
+    json_u64(&j, r->judged);
+    json_key(&j, "differ");
+    json_u64(&j, r->differ);
+    json_key(&j, "skipped");
+    json_u64(&j, read->skipped);
+    json_key(&j, "incomplete");
+    json_u64(&j, r->unsure);
+    json_key(&j, "groups");
+    json_open_array(&j);
+    for (size_t i = 0; i < r->n; i++)
+        group_json(&r->groups[i], &j);
+    json_close(&j);
+    json_close(&j);
+    buf_putc(&r->t->out, '\n');
+}
+
+static void release(struct replay *r) {
+    for (size_t i = 0; i < r->n; i++) {
+        struct group *g = &r->groups[i];
+        free(g->then);
+        free(g->now);
+        free(g->now_rule);
+        free(g->example);
+        free(g->id);
+        free(g->credential_then);
+        free(g->credential_now);
+    }
+    free(r->groups);
+}
+
+static int replay(struct tool *t, const char *log, const char *file) {
+    struct buf text;
+    struct errmsg msg;
+    int status = TOOL_TROUBLE;
+    if (tool_read_file(log, LOG_MAX, &text, &msg) < 0) {
+        log_error("policy replay: %s", msg.text);
+        buf_release(&text);
+        return status;
+    }
+    struct policy *p = tool_load(t, &file, 1);
+    struct replay r = {.t = t, .p = p};
+    struct decisions read = {.verdict = judge, .arg = &r};
+    int e = p ? decisions_read(&read, buf_slice(&text)) : 0;
+    if (e < 0) {
+        log_error("policy replay: %s", err_text(e));
+    } else if (p && read.bad && read.bad == read.skipped && r.judged == 0) {
+        log_error("policy replay: %s holds no decision", log);
+    } else if (p) {
+        tell(&r, &read);
+        status = r.differ ? TOOL_FINDINGS : EXIT_SUCCESS;
+    }
+    release(&r);
+    policy_free(p);
+    buf_release(&text);
+    return status;
+}
+
+int command_policy_replay(int argc, char **argv) {
+    static struct tool t;
+    int first;
+    int status = tool_begin(&t, "policy replay",
+                            "usage: exeat policy replay [OPTION]... LOG POLICY\n"
+                            "\n"
+                            "Judges the requests of a decision log (decisions.jsonl) by a policy, and says "
+                            "which come out otherwise,\n"
+                            "put together by the reasons. The log has no bodies, headers and values of "
+                            "queries: rules with conditions\n"
+                            "on them are judged as if there were none.\n",
+                            rows, ROWS, 2, argc, argv, &first);
+    if (status >= 0)
+        return status;
+    if (argc - first > 2) {
+        log_error("policy replay: takes a log and a policy, got %d arguments", argc - first);
+        return tool_end(&t, TOOL_TROUBLE);
+    }
+    return tool_end(&t, replay(&t, argv[first], argv[first + 1]));
+}
