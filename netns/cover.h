@@ -2,7 +2,8 @@
 #ifndef NETNS_COVER_H
 #define NETNS_COVER_H
 
-#include "netns/mounts.h"
+#include "netns/overlay.h"
+#include "netns/wire.h"
 
 /* Covers, also under every other mount of the same file system: the files and directories of the specification,
  * control sockets and the directories where they appear, sockets of the host, other mounts of /proc. 0 or an error: what can't

@@ -2,7 +2,7 @@
 #ifndef NETNS_DEVICES_H
 #define NETNS_DEVICES_H
 
-#include "netns/mounts.h"
+#include "netns/overlay.h"
 
 /* For a sandbox in which all ids are mapped. User 0 inside is user 0 of the host to every permission bit: without this
  * it could read the raw disk, or set core_pattern to a program that the kernel runs outside. Devices work nowhere but in a new

@@ -1,42 +1,15 @@
 #include "netns/mounts.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "netns/cover.h"
 #include "netns/devices.h"
+#include "netns/overlay.h"
 #include "netns/trust.h"
-
-static int mount_error(struct errmsg *msg, const char *what, const char *path) {
-    return errmsg_errno(msg, errno == EPERM || errno == EACCES ? ERR_UNSUPPORTED : ERR_IO, "%s %s", what,
-                        path);
-}
-
-int mount_bind(const char *source, const char *target, bool recursive, struct errmsg *msg) {
-    if (mount(source, target, NULL, MS_BIND | (recursive ? MS_REC : 0), NULL) < 0)
-        return mount_error(msg, "mount over", target);
-    return 0;
-}
-
-int mount_attributes(const char *path, uint64_t set, uint64_t clear, bool recursive, struct errmsg *msg) {
-    struct mount_attr attr = {.attr_set = set, .attr_clr = clear};
-    if (mount_setattr(AT_FDCWD, path, recursive ? AT_RECURSIVE : 0, &attr, sizeof attr) < 0)
-        return mount_error(msg, "mount attributes of", path);
-    return 0;
-}
-
-int mount_tmpfs(const char *path, const char *options, struct errmsg *msg) {
-    if (mount("exeat", path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
-        return mount_error(msg, "mount on", path);
-    return 0;
-}
 
 int mounts_proc(struct errmsg *msg) {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -45,36 +18,6 @@ int mounts_proc(struct errmsg *msg) {
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
         return mount_error(msg, "mount of", "/proc");
     return 0;
-}
-
-int stage_file(struct stage *stage, const char *name, struct slice bytes, unsigned mode, char *path,
-               struct errmsg *msg) {
-    int n = name ? snprintf(path, PATH_MAX, "%s/%s", stage->dir, name)
-                 : snprintf(path, PATH_MAX, "%s/.%u", stage->dir, stage->next++);
-    if (n >= PATH_MAX)
-        return errmsg_set(msg, ERR_LIMIT, "%s: too long a path", stage->dir);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd < 0)
-        return errmsg_errno(msg, ERR_IO, "%s", path);
-    while (bytes.n) {
-        ssize_t w = write(fd, bytes.p, bytes.n);
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w <= 0) {
-            errmsg_errno(msg, ERR_IO, "%s", path);
-            close(fd);
-            return ERR_IO;
-        }
-        bytes = slice_from(bytes, (size_t)w);
-    }
-    close(fd);
-    return 0;
-}
-
-int stage_dir(struct stage *stage, char *path, struct errmsg *msg) {
-    if (snprintf(path, PATH_MAX, "%s/.%u", stage->dir, stage->next++) >= PATH_MAX)
-        return errmsg_set(msg, ERR_LIMIT, "%s: too long a path", stage->dir);
-    return mkdir(path, 0755) < 0 ? errmsg_errno(msg, ERR_IO, "%s", path) : 0;
 }
 
 /* "." still means the directory below whatever was laid over it or one above it. */

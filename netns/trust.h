@@ -2,7 +2,8 @@
 #ifndef NETNS_TRUST_H
 #define NETNS_TRUST_H
 
-#include "netns/mounts.h"
+#include "netns/overlay.h"
+#include "netns/wire.h"
 
 /* Lays the bundle over the system's PEM bundles, puts our root into its directories of hashed certificates, lays the overlays of the
  * specification (Java key stores), a resolv.conf that names 127.0.0.1 alone and an /etc/hosts with only what is local. */
