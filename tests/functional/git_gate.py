@@ -264,30 +264,6 @@ def a_command_list_in_pieces_or_gzip_is_judged_all_the_same(t):
 
 
 @tap.test
-def five_thousand_refs_in_one_push(t):
-    git = serve(t)
-    r = raw_push(t, git, '''
-        def named(a):
-            data, body = b"", a.body
-            while body and body[:4] != b"0000":
-                n = int(body[:4], 16)
-                data += body[5:n] if body[4:5] == b"\\1" else b""
-                body = body[n:]
-            return data.count(b"ng refs/heads/")
-        good = [command("refs/heads/fix/n%d" % i, caps=CAPS if i == 0 else "") for i in range(5000)]
-        pack = b"0000PACK" + b"\\0\\0\\0\\2\\0\\0\\0\\0" + bytes.fromhex("029d08823bd8a8eab510ad6ac75c823cfd3ed31e")
-        report(push(b"".join(good) + pack).status)
-        for place in (1, 2500, 4999):
-            a = push(b"".join(good[:place]) + command("refs/heads/no") + b"".join(good[place:]) + pack)
-            report(a.status, named(a), b"exeat" in a.body)
-        a = push(command("refs/heads/no", caps=CAPS) + b"".join([command("refs/heads/fix/n0")] + good[1:]) + pack)
-        report(a.status, named(a), b"exeat" in a.body)
-    ''')
-    tap.equal([h.path for h in git.hits], ["/acme/app.git/git-receive-pack"])
-    tap.equal(r.reports, [200] + [[200, 5001, True]] * 4)
-
-
-@tap.test
 def odd_spellings_of_the_endpoints_open_nothing(t):
     git = serve(t)
     r = raw_push(t, git, '''

@@ -38,4 +38,21 @@ def capabilities_belong_to_the_first_command(t):
     tap.equal(git.hits, [])
 
 
+@tap.test(timeout=120)
+def five_thousand_refs_in_one_push(t):
+    git = pushes.serve(t)
+    r = pushes.by_hand(git, pushes.PUSH, '''
+        good = [command("refs/heads/fix/n%d" % i, caps=CAPS if i == 0 else "") for i in range(5000)]
+        pack = b"0000PACK" + b"\\0\\0\\0\\2\\0\\0\\0\\0" + bytes.fromhex("029d08823bd8a8eab510ad6ac75c823cfd3ed31e")
+        report(push(b"".join(good) + pack).status)
+        for place in (1, 2500, 4999):
+            a = push(b"".join(good[:place]) + command("refs/heads/no") + b"".join(good[place:]) + pack)
+            report(a.status, len(named(a)), b"exeat" in a.body)
+        a = push(command("refs/heads/no", caps=CAPS) + b"".join([command("refs/heads/fix/n0")] + good[1:]) + pack)
+        report(a.status, len(named(a)), b"exeat" in a.body)
+    ''')
+    tap.equal([h.path for h in git.hits], ["/acme/app.git/git-receive-pack"])
+    tap.equal(r.reports, [200] + [[200, 5001, True]] * 4)
+
+
 tap.main()
