@@ -88,12 +88,21 @@ static void add_method(struct scene *s, struct slice m, bool lower) {
     memcpy(s->method[s->nmethods++], text, m.n + 1);
 }
 
+static void add_other_method(struct scene *s) {
+    static const char *const others[] = {"GET", "POST", "PURGE", "BREW", "SEARCH"};
+    size_t before = s->nmethods;
+    for (size_t i = 0; i < sizeof others / sizeof *others && s->nmethods == before; i++)
+        add_method(s, slice_str(others[i]), false);
+}
+
 /* Every method that a rule names; and if one is about all of them, one that none names, and theirs in small letters,
  * which a deny takes for the method and an allow does not. */
 static void collect_methods(struct scene *s) {
     bool any = false;
     s->nmethods = 0;
-    for (int lower = 0; lower <= any; lower++)
+    for (int lower = 0; lower <= any; lower++) {
+        if (lower)
+            add_other_method(s);
         for (size_t i = 0; i < s->n; i++) {
             const struct rule *r = s->about[i].rule;
             if (r->action != TREE_HTTP)
@@ -105,12 +114,7 @@ static void collect_methods(struct scene *s) {
                 add_method(s, one, lower);
             }
         }
-    if (!any)
-        return;
-    static const char *const others[] = {"GET", "POST", "PURGE", "BREW", "SEARCH"};
-    size_t before = s->nmethods;
-    for (size_t i = 0; i < sizeof others / sizeof *others && s->nmethods == before; i++)
-        add_method(s, slice_str(others[i]), false);
+    }
 }
 
 static void add_paths(struct scene *s, const struct rule *r, unsigned flags, bool with_tails) {
@@ -169,7 +173,8 @@ static int each_endpoint(struct scene *s, size_t service, struct slice repositor
     s->f.kind = services[service].kind;
     for (int k = 0; r == 0 && k < 4; k++) {
         buf_clear(&s->path);
-        buf_put(&s->path, repository);
+        if (!(k & 1) || repository.n > 1) /* the root is "/.git" and "" */
+            buf_put(&s->path, repository);
         buf_puts(&s->path, k & 1 ? "" : ".git");
         buf_puts(&s->path, k & 2 ? services[service].post : "/info/refs");
         if (s->path.failed)
@@ -213,8 +218,11 @@ static int each_git(struct scene *s, size_t service) {
         else if (rule->action == TREE_HTTP && rule->deny)
             add_paths(s, rule, 0, true);
     }
+    s->walk.repository = true;
     if (r == 0)
         r = collect(s, &s->paths);
+    if (r == 0)
+        r = each_endpoint(s, service, SLICE("/"));
     for (size_t i = 0; r == 0 && i < s->paths.n; i++)
         r = each_endpoint(s, service, text_at(&s->paths, i));
     return r;

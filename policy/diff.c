@@ -176,7 +176,9 @@ static const char *const paints[] = {PAINT_GREEN, PAINT_RED, PAINT_YELLOW};
 static const char *const signs[] = {"+", "-", "~"};
 
 static void put_what(struct buf *out, const struct group *g) {
-    if (g->kind == FACTS_HTTP)
+    if (g->kind == FACTS_HTTP && g->rule->any_method)
+        buf_putc(out, '*');
+    else if (g->kind == FACTS_HTTP)
         for (size_t i = 0; i < g->nmethods; i++)
             buf_printf(out, "%s%s", i ? "," : "", g->methods[i]);
     else
@@ -214,6 +216,22 @@ struct telling {
     struct json *json;
 };
 
+/* ", refs refs/heads/a": what two push rules have in common beside the repository. */
+static void put_ref_overlap(struct buf *out, const struct rule *a, const struct rule *b) {
+    struct overlap o;
+    struct slice rest, one;
+    if (a->nrefs == 0 || b->nrefs == 0)
+        return;
+    overlap_init(&o);
+    for (size_t i = 0; i < a->nrefs; i++)
+        for (size_t k = 0; k < b->nrefs; k++)
+            overlap_globs(&o, &a->refs[i], &b->refs[k], a->deny || b->deny);
+    rest = buf_slice(&o.text);
+    for (bool first = true; rest.n && slice_cut(rest, 0, &one, &rest); first = false)
+        buf_printf(out, "%s %.*s", first ? ", refs" : ",", SLICE_ARG(one));
+    overlap_release(&o);
+}
+
 static void put_exception(void *arg, const struct rule *r, struct slice paths, bool more) {
     struct telling *t = arg;
     struct buf *out = t->d->print->out;
@@ -235,7 +253,10 @@ static void put_exception(void *arg, const struct rule *r, struct slice paths, b
     buf_printf(out, "    but %s by %s:%u on", t->label, r->where.file, r->where.line);
     for (bool first = true; paths.n && slice_cut(paths, 0, &one, &paths); first = false)
         buf_printf(out, "%s %.*s", first ? "" : ",", SLICE_ARG((one.n ? one : SLICE("every path"))));
-    buf_puts(out, more ? ", and more\n" : "\n");
+    if (more)
+        buf_puts(out, ", and more");
+    put_ref_overlap(out, t->g->rule, r);
+    buf_putc(out, '\n');
 }
 
 static void put_exceptions(struct diff *d, const struct group *g, struct json *json) {

@@ -19,7 +19,8 @@ void print_request(struct buf *out, const struct facts *f) {
         buf_puts(out, f->kind == FACTS_GIT_PUSH ? "push" : "fetch");
     buf_putc(out, ' ');
     url_put_origin(out, f->scheme, f->host, f->port);
-    put_clean(out, f->kind == FACTS_HTTP ? f->path : facts_repository(f->path));
+    struct slice path = f->kind == FACTS_HTTP ? f->path : facts_repository(f->path);
+    put_clean(out, path.n ? path : SLICE("/"));
     if (f->kind == FACTS_HTTP && f->query.n) {
         buf_putc(out, '?');
         put_clean(out, f->query);

@@ -322,6 +322,8 @@ static bool first_of_class(struct product *x, const uint64_t *state) {
 
 static bool is_text(const struct product *x, const uint64_t *state) {
     unsigned segment = state[0] & NOTE_SEGMENT;
+    if (x->w->repository && (state[0] & NOTE_SLASH))
+        return false;
     return segment != SEGMENT_DOT && segment != SEGMENT_DOTS && (x->w->path || segment != SEGMENT_START);
 }
 

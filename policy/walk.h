@@ -28,8 +28,9 @@ struct walk {
     struct slice tails[WALK_TAILS_MAX]; /* for patterns `with_tails` */
     size_t ntails;
     bool path; /* a canonical path: codes are characters, rows of slashes are read twice, no dot segments */
-    bool full; /* set by walk_add when there were too many patterns */
-    bool truncated; /* set by walk(): limits were reached, classes may be missing */
+    bool repository; /* … and does not end in a slash */
+    bool full;       /* set by walk_add when there were too many patterns */
+    bool truncated;  /* set by walk(): limits were reached, classes may be missing */
 };
 
 /* Adds a pattern unless the same is there. */

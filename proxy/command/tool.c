@@ -208,7 +208,7 @@ static int git_path(struct request *r, enum facts_kind kind, struct errmsg *msg)
     struct buf whole;
     struct slice repository = facts_repository(buf_slice(&r->path));
     buf_init(&whole, 1 << 16);
-    buf_put(&whole, repository);
+    buf_put(&whole, repository.n ? repository : SLICE("/"));
     buf_puts(&whole, kind == FACTS_GIT_PUSH ? ".git/git-receive-pack" : ".git/git-upload-pack");
     buf_release(&r->path);
     r->path = whole;

@@ -1,0 +1,316 @@
+/*
+ * policy diff against the slow and obvious way: random policies, random requests, each judged by both. What is judged
+ * differently must be spoken of, every example must really differ, and what is spoken of must exist.
+ */
+#include "tests/unit/policy_support.h"
+
+#include "policy/tools.h"
+
+static uint32_t seed;
+
+static uint32_t next(uint32_t n) {
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) % n;
+}
+
+static char *diff_text(const struct policy *a, const struct policy *b, enum policy_format format, size_t *n) {
+    struct buf out;
+    size_t unsure;
+    buf_init(&out, 8 << 20);
+    struct policy_print print = {.format = format, .out = &out};
+    assert_int_equal(policy_diff(a, b, &print, n, &unsure), 0);
+    assert_int_equal(unsure, 0);
+    char *text = strdup(buf_cstr(&out));
+    buf_release(&out);
+    return text;
+}
+
+static void differs(const char *from, const char *to, size_t count, const char *const *parts) {
+    struct policy *a = load_text(from), *b = load_text(to);
+    size_t n;
+    char *text = diff_text(a, b, POLICY_TEXT, &n);
+    for (const char *const *p = parts; *p; p++)
+        if (!strstr(text, *p))
+            fail_msg("'%s' is not in:\n%s", *p, text);
+    if (n != count)
+        fail_msg("%zu differences, not %zu:\n%s", n, count, text);
+    free(text);
+    policy_free(a);
+    policy_free(b);
+}
+
+#define PARTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void nothing(void **state) {
+    (void)state;
+    differs("", "", 0, PARTS("no difference"));
+    differs("allow GET https://a.test/**\n", "allow GET https://a.test/\nallow GET https://a.test/**\n", 0,
+            PARTS("no difference"));
+    differs("allow GET,HEAD https://a.test/{a,b}\n",
+            "allow HEAD,GET https://a.test/b\nallow GET,HEAD https://a.test/a\n", 0, PARTS("no difference"));
+    /* a deny of what nothing allows */
+    differs("allow GET https://a.test/a\n", "allow GET https://a.test/a\ndeny GET https://a.test/b\n", 0,
+            PARTS("no difference"));
+}
+
+static void gains(void **state) {
+    (void)state;
+    differs("", "allow GET https://a.test/x/*\n", 1,
+            PARTS("becomes permitted", "for example: GET https://a.test/x/x"));
+    differs("allow GET https://a.test/a/*\n", "allow GET https://a.test/*/b\nallow GET https://a.test/a/*\n",
+            1, PARTS("but permitted already by t.policy:1 on /a/b"));
+    differs("allow GET https://a.test/**\n", "allow GET https://a.test/**\nallow GET https://b.test/\n", 1,
+            PARTS("+ GET https://b.test/"));
+    differs("allow GET https://a.test/**\ndeny GET https://a.test/s/**\n", "allow GET https://a.test/**\n", 1,
+            PARTS("before: denied by t.policy:2"));
+    differs("allow GET https://a.test/**\n", "allow * https://a.test/**\n", 1,
+            PARTS("+ * https://a.test", "for example: POST https://a.test/x/y",
+                  "but permitted already by t.policy:1"));
+}
+
+static void losses(void **state) {
+    (void)state;
+    differs(
+        "allow GET https://a.test/**\n", "allow GET https://a.test/**\ndeny GET https://a.test/s\n", 1,
+        PARTS("ceases to be permitted", "after: denied by t.policy:2", "for example: GET https://a.test/s"));
+    differs("allow GET https://*.a.test/**\n", "allow GET https://x.a.test/**\n", 1, PARTS("any.a.test"));
+    differs("allow GET https://a.test:*/\n", "allow GET https://a.test/\n", 1, PARTS("https://a.test:8443/"));
+}
+
+static void git(void **state) {
+    (void)state;
+    differs("allow push https://a.test/r refs/heads/fix/*\n",
+            "allow push https://a.test/r refs/heads/fix/**\n", 1, PARTS("refs/heads/fix/x/y create"));
+    differs("allow push https://a.test/r refs/heads/*\n", "allow push https://a.test/r refs/heads/* force\n",
+            2, PARTS("force", "ceases to be permitted"));
+    differs("allow fetch https://a.test/r\n", "allow fetch https://a.test/r\ndeny GET https://a.test/**\n", 1,
+            PARTS("- fetch https://a.test/r"));
+    /* letter case and .git make no difference to a forge */
+    differs("allow fetch https://a.test/R.git\n", "allow fetch https://a.test/r/\n", 0,
+            PARTS("no difference"));
+}
+
+static void credentials(void **state) {
+    (void)state;
+    differs("allow GET https://a.test/ with x\n", "allow GET https://a.test/ with y\n", 1,
+            PARTS("credential before: x, after: y"));
+    differs("allow GET https://a.test/ with x\n", "allow GET https://a.test/\n", 1,
+            PARTS("credential before: x, after: none"));
+}
+
+/* --- random ------------------------------------------------------------------------------------------------ */
+
+static const char *const paths[] = {"/",      "/a",       "/a/",   "/a/b",   "/*",     "/**",     "/a/*",
+                                    "/a/**",  "/*/b",     "/**/b", "/a%2Fb", "/*%2f*", "/A",      "/a*b",
+                                    "/**a**", "/{a,b}/c", "/b/**", "/*/*",   "/a/*/c", "/%41%7e!"};
+static const char *const hosts[] = {"a.test", "b.test", "*.test", "x.a.test", "*.a.test", "*"};
+static const char *const methods[] = {"GET", "GET,HEAD", "POST", "*", "HEAD"};
+static const char *const refs[] = {"",       "refs/heads/*", "refs/heads/**", "refs/heads/a", "refs/tags/*",
+                                   "refs/**"};
+static const char *const ops[] = {"", "create", "update", "delete", "force", "create delete"};
+
+#define PICK(list) list[next(sizeof list / sizeof *list)]
+
+static void random_policy(char *text, size_t size) {
+    size_t n = 0;
+    for (uint32_t k = 1 + next(6); k; k--) {
+        const char *verb = next(3) ? "allow" : "deny";
+        const char *port = next(5) ? "" : next(2) ? ":8080" : ":*", *scheme = next(6) ? "https" : "http";
+        const char *path = PICK(paths), *host = PICK(hosts);
+        if (path[0] != '/' || path[1] == '/')
+            path = "/a/b";
+        uint32_t kind = next(6);
+        if (kind > 1) {
+            n += (size_t)snprintf(text + n, size - n, "%s %s %s://%s%s%s\n", verb, PICK(methods), scheme,
+                                  host, port, path);
+            continue;
+        }
+        if (strcmp(path, "/") == 0)
+            path = "/r";
+        const char *ref = kind ? PICK(refs) : "", *op = *ref ? PICK(ops) : "";
+        n += (size_t)snprintf(text + n, size - n, "%s %s %s://%s%s%s %s %s\n", verb, kind ? "push" : "fetch",
+                              scheme, host, port, path, ref, op);
+    }
+}
+
+static const char *const asked_paths[] = {"/",        "/a",     "/a/",    "/a/b",  "/A",     "/a%2Fb",
+                                          "/a%2fB",   "/x",     "/x/b",   "/b",    "/a/x/c", "/a//b",
+                                          "/a/c",     "/b/c",   "/ab",    "/axb",  "/a/%62", "/r",
+                                          "/x/y/z/b", "/%41~!", "/A~%21", "/a/b/", "/a%2F"};
+static const char *const asked_hosts[] = {"a.test",   "b.test",   "c.test",
+                                          "x.a.test", "y.a.test", "other.example"};
+static const char *const asked_methods[] = {"GET", "HEAD", "POST", "PUT", "get", "post"};
+static const char *const asked_refs[] = {"refs/heads/a",   "refs/heads/A", "refs/heads/x",
+                                         "refs/heads/x/y", "refs/tags/v",  "refs/x"};
+
+/* A random request. */
+static void random_request(struct asking *a) {
+    static char url[256];
+    static const char *const ports[] = {"", "", ":8080", ":99"};
+    uint32_t kind = next(4);
+    snprintf(url, sizeof url, "%s://%s%s%s%s", next(4) ? "https" : "http", PICK(asked_hosts), PICK(ports),
+             PICK(asked_paths), "");
+    if (kind > 1) {
+        asking_init(a, FACTS_HTTP, PICK(asked_methods), url);
+        return;
+    }
+    size_t n = strlen(url);
+    bool discovery = kind == 1 && next(4) == 0;
+    while (n && url[n - 1] == '/')
+        n--;
+    const char *slash = strchr(strstr(url, "://") + 3, '/');
+    if (!slash || n <= (size_t)(slash - url))
+        n += (size_t)snprintf(url + n, sizeof url - n, "/a");
+    snprintf(url + n, sizeof url - n, "%s%s", next(2) ? ".git" : "",
+             kind == 0   ? (next(2) ? "/git-upload-pack" : "/info/refs?service=git-upload-pack")
+             : discovery ? "/info/refs?service=git-receive-pack"
+                         : "/git-receive-pack");
+    asking_init(a, kind ? FACTS_GIT_PUSH : FACTS_GIT_FETCH, strstr(url, "info/refs") ? "GET" : "POST", url);
+    if (kind == 1 && !discovery)
+        asking_ref(a, PICK(asked_refs), (enum facts_op)next(4), false);
+}
+
+static bool same_rules(const char *text, const struct verdict *a, const struct verdict *b) {
+    /* the group names the allow that makes the difference */
+    char name[64];
+    const struct verdict *v = a->action == VERDICT_ALLOW ? a : b;
+    snprintf(name, sizeof name, "by t.policy:%u: ", v->rule.line);
+    return strstr(text, name) != NULL;
+}
+
+/* The section of the text that a change stands in. */
+static void compare(const struct policy *p, const struct policy *q, const char *from, const char *to) {
+    size_t n, gain = 0;
+    char *text = diff_text(p, q, POLICY_TEXT, &n);
+    const char *losses = strstr(text, "ceases to be permitted");
+    for (int i = 0; i < 400; i++) {
+        struct asking a;
+        struct verdict v, w;
+        random_request(&a);
+        policy_judge(p, &a.f, &v);
+        policy_judge(q, &a.f, &w);
+        if (v.action != w.action) {
+            bool gained = w.action == VERDICT_ALLOW;
+            bool told = gained ? strncmp(text, "becomes permitted", 17) == 0 && same_rules(text, &v, &w)
+                               : losses && same_rules(losses, &v, &w);
+            if (!told)
+                fail_msg("%.*s %.*s%.*s is judged differently and not spoken of\n--- from\n%s--- to\n%s--- "
+                         "diff\n%s",
+                         SLICE_ARG(a.f.method), SLICE_ARG(a.f.host), SLICE_ARG(a.f.path), from, to, text);
+            gain++;
+        }
+        buf_release(&a.path);
+    }
+    free(text);
+}
+
+/* Whether the two judge a request differently. */
+static bool asked_differ(const struct policy *p, const struct policy *q, enum facts_kind kind,
+                         const char *method, const char *url, const char *ref, const char *op) {
+    struct asking a;
+    struct verdict v, w;
+    asking_init(&a, kind, method, url);
+    for (unsigned k = FACTS_CREATE; *ref && k <= FACTS_FORCE; k++)
+        if (strcmp(op, facts_op_name((enum facts_op)k)) == 0)
+            asking_ref(&a, ref, (enum facts_op)k, false);
+    policy_judge(p, &a.f, &v);
+    policy_judge(q, &a.f, &w);
+    buf_release(&a.path);
+    return v.action != w.action || !slice_eq(v.credential, w.credential);
+}
+
+/* What a clone or a push asks for, in both spellings of the repository: it differs if one of them does. */
+static bool git_differs(const struct policy *p, const struct policy *q, bool push, char *repository,
+                        const char *ref, const char *op) {
+    const char *service = push ? "git-receive-pack" : "git-upload-pack";
+    char url[2048];
+    bool differ = false;
+    size_t n = strlen(repository);
+    if (repository[n - 1] == '/')
+        repository[--n] = 0; /* the root */
+    for (int k = 0; k < 4; k++) {
+        bool discovery = k & 1;
+        if (discovery && *ref)
+            continue;
+        snprintf(url, sizeof url, "%s%s/%s%s", repository,
+                 k & 2                                        ? ""
+                 : strchr(strstr(repository, "://") + 3, '/') ? ".git"
+                                                              : "/.git",
+                 discovery ? "info/refs?service=" : "", service);
+        differ |= asked_differ(p, q, push ? FACTS_GIT_PUSH : FACTS_GIT_FETCH, discovery ? "GET" : "POST", url,
+                               ref, op);
+    }
+    return differ;
+}
+
+/* Every example, read back from the text and judged. */
+static void prove_examples(const struct policy *p, const struct policy *q) {
+    size_t n, seen = 0;
+    char *text = diff_text(p, q, POLICY_TEXT, &n);
+    const char *mark = "for example: ";
+    for (char *at = text; (at = strstr(at, mark)); seen++) {
+        char method[64], url[1024], ref[256] = "", op[32] = "";
+        at += strlen(mark);
+        char *end = strchr(at, '\n');
+        *end = 0;
+        int words = sscanf(at, "%63s %1023s %255s %31s", method, url, ref, op);
+        assert_true(words == 2 || words == 4);
+        bool push = strcmp(method, "push") == 0;
+        bool differ = push || strcmp(method, "fetch") == 0
+                          ? git_differs(p, q, push, url, ref, op)
+                          : asked_differ(p, q, FACTS_HTTP, method, url, "", "");
+        if (!differ)
+            fail_msg("the example '%s' does not differ", at);
+        at = end + 1;
+    }
+    assert_int_equal(seen, n);
+    free(text);
+}
+
+static void random_pairs(void **state) {
+    (void)state;
+    char from[2048], to[2048];
+    size_t found = 0;
+    for (; found < 250; found++) {
+        seed = (uint32_t)found * 7919u + 17u;
+        random_policy(from, sizeof from);
+        random_policy(to, sizeof to);
+        struct policy *p = load_text(from), *q = load_text(to);
+        compare(p, q, from, to);
+        prove_examples(p, q);
+        policy_free(p);
+        policy_free(q);
+    }
+    assert_int_equal(found, 250);
+}
+
+/* 2,000 rules on one host and many hosts: the answer comes, and it is the right one. */
+static void large(void **state) {
+    (void)state;
+    struct buf from, to;
+    buf_init(&from, 4 << 20);
+    buf_init(&to, 4 << 20);
+    for (int i = 0; i < 1000; i++) {
+        buf_printf(&from, "allow GET https://h%d.test/p%d/**\n", i, i);
+        buf_printf(&to, "allow GET https://h%d.test/p%d/**\n", i, i == 500 ? 501 : i);
+    }
+    struct policy *p = load_text(buf_cstr(&from)), *q = load_text(buf_cstr(&to));
+    size_t n;
+    char *text = diff_text(p, q, POLICY_JSON, &n);
+    assert_int_equal(n, 2);
+    assert_non_null(strstr(text, "h500.test"));
+    free(text);
+    policy_free(p);
+    policy_free(q);
+    buf_release(&from);
+    buf_release(&to);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing),      cmocka_unit_test(gains),       cmocka_unit_test(losses),
+        cmocka_unit_test(git),          cmocka_unit_test(credentials), cmocka_unit_test(large),
+        cmocka_unit_test(random_pairs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
