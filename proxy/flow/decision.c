@@ -7,6 +7,7 @@
 #include "proxy/flow/state.h"
 
 #define WHY_HINT_MAX 2048
+#define WHY_REFS     16 /* refs of a push that are remembered */
 
 void why_release(struct why *why) {
     for (size_t i = 0; why->ring && i < WHY_RECENT; i++) {
@@ -37,7 +38,12 @@ const struct why_entry *why_find(const struct why *why, const struct ulid *id) {
 static void why_keep(struct buf *into, const struct record *r) {
     char memory[MSG_MAX];
     struct msg_out m;
-    record_encode(r, &m, memory, sizeof memory);
+    struct record brief = *r;
+    if (brief.nrefs > WHY_REFS) {
+        brief.refs_omitted += brief.nrefs - WHY_REFS;
+        brief.nrefs = WHY_REFS;
+    }
+    record_encode(&brief, &m, memory, sizeof memory);
     buf_clear(into);
     if (m.err || buf_put(into, slice_make(memory, m.n)))
         buf_clear(into);

@@ -72,6 +72,7 @@ static bool answer_final(struct xchg *x) {
         answer_instead_of_prompt(x);
         return false;
     }
+    secret_release(&x->inject); /* no second try any more */
     x->answer_head = true;
     x->status = (unsigned)resp->status;
     x->up_keep = resp->keep_alive;
