@@ -106,9 +106,19 @@ static void go_rendered(struct vault_request *r, struct vault_answer *answer) {
     go_permitted(x);
 }
 
+/* TRACE (TRACK to some servers) is answered with the request's own head: the credential would come back to the sandbox. */
+static bool go_echoes(const struct xchg *x) {
+    return slice_eq(x->req.method, SLICE("TRACE")) || slice_eq(x->req.method, SLICE("TRACK"));
+}
+
 void xchg_go(struct xchg *x) {
     if (x->verdict.credential.n == 0) {
         go_permitted(x);
+        return;
+    }
+    if (go_echoes(x)) {
+        refusal_other(x, "echo",
+                      SLICE("this method has the server send the request back, and the credential with it"));
         return;
     }
     xchg_enter(x, XCHG_CREDENTIAL);
