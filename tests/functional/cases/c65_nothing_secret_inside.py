@@ -22,8 +22,9 @@ import os, sys
 words = [w.encode()[::-1] for w in sys.argv[1:]]
 def search(path, limit=1 << 26):
     try:
-        with open(path, "rb") as f:
-            data = f.read(limit)
+        # a pipe of our own may have nothing to read
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as f:
+            data = f.read(limit) or b""
     except OSError:
         return
     for word in words:
