@@ -4,54 +4,33 @@
 #include <stdlib.h>
 
 #include "policy/diag.h"
+#include "policy/regex.h"
 
-/* --- not yet ----------------------------------------------------------------------------------------------- */
-
-static const char *const not_yet_verb[] = {
-    [TREE_ASK] = "`ask` is understood, but not in this version: no request can wait for a person yet",
-    [TREE_TUNNEL] = "`tunnel` is understood, but not in this version: TLS can't be passed through unread yet",
-};
-
-static const char *const not_yet_option[TREE_OPTIONS] = {
-    [TREE_WHERE] =
-        "`where` is understood, but not in this version: bodies, headers and queries are not judged yet",
-    [TREE_LIMIT] = "`limit` is understood, but not in this version: requests are not counted yet",
-    [TREE_MAX_BODY] = "`max-body` is understood, but not in this version: bodies are not measured yet",
-    [TREE_PATHS] = "`paths` is understood, but not in this version: what a push changes is not looked at yet",
-    [TREE_MAX_SIZE] = "`max-size` is understood, but not in this version: packs are not measured yet",
-};
-
-bool compile_supported(struct compiler *c, const struct tree_rule *tree) {
-    size_t before = diag_count(c->diags);
-    if (tree->verb == TREE_ASK || tree->verb == TREE_TUNNEL)
-        diag_token(c->diags, &tree->keyword, NULL, NULL, "%s", not_yet_verb[tree->verb]);
-    if (tree->action == TREE_LFS)
-        diag_token(c->diags, &tree->action_word, NULL, "Git LFS is plain HTTP: rules with methods permit it",
-                   "`lfs` is understood, but not in this version");
-    for (int i = 0; i < TREE_OPTIONS; i++)
-        if ((tree->options & 1u << i) && not_yet_option[i])
-            diag_token(c->diags, &tree->option_words[i], NULL, NULL, "%s", not_yet_option[i]);
-    return diag_count(c->diags) == before;
-}
-
-/* --- rules ------------------------------------------------------------------------------------------------- */
-
-static struct glob *keep_globs(struct compiler *c, const struct globs *globs) {
+struct glob *keep_globs(struct compiler *c, const struct globs *globs) {
     struct glob *list = arena_alloc(&c->p->arena, globs->n * sizeof *list);
     if (list)
         memcpy(list, globs->list, globs->n * sizeof *list);
     return list;
 }
 
-static bool compile_path(struct compiler *c, const struct expanded *e, size_t path, bool git,
-                         struct target *out) {
+/* A deny is read generously, and forges make no difference between letter cases. */
+static bool compile_regex(struct compiler *c, const struct expanded *e, size_t from, bool caseless,
+                          struct target *out) {
+    if (!regex_compile(c, e, from, e->n, caseless, &out->regex))
+        return false;
+    struct slice text = expanded_text(c, e->c + from, e->n - from);
+    for (size_t i = 0; i + 3 <= text.n; i++)
+        out->regex_slash |= slice_caseeq(slice_sub(text, i, 3), SLICE("%2F"));
+    return text.p != NULL;
+}
+
+static bool compile_path(struct compiler *c, const struct expanded *e, size_t path,
+                         const struct tree_rule *tree, struct target *out) {
+    bool git = tree->action != TREE_HTTP;
     if (path == e->n)
         return true;
-    if (e->c[path].code == '~') {
-        diag_marks(c, e, path, e->n - path, NULL, "use * and **",
-                   "`~` is understood, but not in this version");
-        return false;
-    }
+    if (e->c[path].code == '~')
+        return compile_regex(c, e, path + 1, git || tree->verb == TREE_DENY, out);
     struct globs globs = {.n = 0};
     if (e->c[path].code != '/') {
         diag_marks(c, e, path, e->n - path, "a path",
@@ -66,12 +45,18 @@ static bool compile_path(struct compiler *c, const struct expanded *e, size_t pa
     return out->paths != NULL;
 }
 
-static bool compile_target(struct compiler *c, const struct tree_rule *tree, struct target *out) {
-    struct expanded *e = &c->word;
+/* A target without braces in its host. */
+static bool compile_target(struct compiler *c, const struct tree_rule *tree, const struct expanded *e,
+                           struct target *out) {
     size_t path;
-    if (!expand(c, &tree->target, e) || !target_origin(c, e, true, out, &path))
+    if (!target_origin(c, e, true, out, &path))
         return false;
-    if (!compile_path(c, e, path, tree->action != TREE_HTTP, out))
+    if (tree->action == TREE_CONNECT && (path < e->n || out->scheme != URL_HTTPS)) {
+        diag_marks(c, e, path < e->n ? path : 0, path < e->n ? e->n - path : 8, "https://host", NULL,
+                   "a tunnel is a TLS connection to a host, of which nothing else is seen");
+        return false;
+    }
+    if (!compile_path(c, e, path, tree, out))
         return false;
     struct slice host = out->host, rest = expanded_text(c, e->c + path, e->n - path);
     char port[8] = "";
@@ -82,8 +67,10 @@ static bool compile_target(struct compiler *c, const struct tree_rule *tree, str
     char *text = arena_alloc(&c->p->arena, host.n + rest.n + 32);
     if (!text || !rest.p)
         return false;
-    int n = snprintf(text, host.n + rest.n + 32, "%s://%s%.*s%s%.*s", url_scheme_name(out->scheme),
-                     out->host_kind == RULE_HOST_SUFFIX ? "*." : "", SLICE_ARG(host), port, SLICE_ARG(rest));
+    bool v6 = out->host_is_address && slice_find(host, ':') >= 0 && host.p[0] != '[';
+    int n = snprintf(text, host.n + rest.n + 32, "%s://%s%s%.*s%s%s%.*s", url_scheme_name(out->scheme),
+                     out->host_kind == RULE_HOST_SUFFIX ? "*." : "", v6 ? "[" : "", SLICE_ARG(host),
+                     v6 ? "]" : "", port, SLICE_ARG(rest));
     out->text = slice_make(text, (size_t)n);
     return true;
 }
@@ -147,27 +134,95 @@ static bool compile_credential(struct compiler *c, const struct tree_rule *tree,
     return r->credential.p != NULL;
 }
 
-bool compile_rule(struct compiler *c, const struct tree_rule *tree, const struct source *source) {
-    struct policy *p = c->p;
-    struct rule *r = &p->rules[p->nrules];
-    *r = (struct rule){.source = source, .deny = tree->verb == TREE_DENY, .action = tree->action};
-    bool good = compile_supported(c, tree);
-    good &= compile_target(c, tree, &r->target);
-    good &= compile_refs(c, tree, r);
-    good &= compile_credential(c, tree, r);
-    if (!good)
+/* Room for one more rule. What is left behind when the list moves is at most as much again. */
+static struct rule *room(struct policy *p) {
+    if (p->nrules < p->rules_room)
+        return &p->rules[p->nrules];
+    size_t more = p->rules_room * 2 + 16;
+    struct rule *list = p->nrules < POLICY_RULES_MAX ? arena_alloc(&p->arena, more * sizeof *list) : NULL;
+    if (!list)
+        return NULL;
+    if (p->nrules)
+        memcpy(list, p->rules, p->nrules * sizeof *list);
+    p->rules = list;
+    p->rules_room = more;
+    return &p->rules[p->nrules];
+}
+
+/* A rule whose host has braces is several. */
+struct hosts {
+    struct compiler *c;
+    const struct tree_rule *tree;
+    const struct rule *rule; /* all but its target */
+    const struct expanded *whole;
+    size_t host_end;
+    struct expanded *one;
+};
+
+static bool add_rule(void *arg, const struct mark *origin, size_t n) {
+    struct hosts *h = arg;
+    struct expanded *e = h->one;
+    size_t rest = h->whole->n - h->host_end;
+    if (n + rest > POLICY_LINE_MAX)
         return false;
-    r->any_method = slice_eq(tree->action_word.text, SLICE("*"));
-    r->methods = tree->action_word.text;
-    for (struct slice rest = r->methods, one; rest.n;) {
-        slice_cut(rest, ',', &one, &rest);
-        r->method_bits |= (uint16_t)rule_method_bit(one);
+    e->token = h->whole->token;
+    e->n = n + rest;
+    memcpy(e->c, origin, n * sizeof *e->c);
+    memcpy(e->c + n, h->whole->c + h->host_end, rest * sizeof *e->c);
+    struct rule *r = room(h->c->p);
+    if (!r) {
+        if (h->c->p->nrules >= POLICY_RULES_MAX)
+            diag_token(h->c->diags, &h->tree->keyword, NULL, NULL, "more than %d rules", POLICY_RULES_MAX);
+        return false;
     }
-    r->ops = widen_ops(tree, compile_ops(tree));
-    r->ops_named = tree->ops != 0;
-    if (tree->options & 1u << TREE_NOTE)
-        r->note = tree->note.text;
-    r->where = (struct verdict_rule){
-        .index = (unsigned)++p->nrules, .file = source->name, .line = tree->keyword.line, .text = tree->text};
+    *r = *h->rule;
+    if (!compile_target(h->c, h->tree, e, &r->target))
+        return false;
+    r->where.index = (unsigned)++h->c->p->nrules;
+    h->c->p->looks_at_bodies |= r->body > 0;
     return true;
+}
+
+static bool add_rules(struct compiler *c, const struct tree_rule *tree, const struct rule *rule) {
+    struct expanded *e = &c->word;
+    if (!expand(c, &tree->target, e))
+        return false;
+    size_t end = 0;
+    while (end + 2 < e->n && !(e->c[end].code == '/' && e->c[end + 1].code == '/'))
+        end++;
+    for (end += 2; end < e->n && e->c[end].code != '/' && e->c[end].code != '~'; end++)
+        ;
+    if (end > e->n)
+        end = e->n;
+    if (!c->other)
+        c->other = arena_alloc(&c->p->arena, sizeof *c->other);
+    struct rule counted = *rule;
+    counted.limit_id = (uint32_t)c->p->nrules + 1;
+    struct hosts h = {.c = c, .tree = tree, .rule = &counted, .whole = e, .host_end = end, .one = c->other};
+    return c->other && pattern_each(c, e, end, add_rule, &h);
+}
+
+bool compile_rule(struct compiler *c, const struct tree_rule *tree, const struct source *source) {
+    struct rule r = {
+        .source = source, .deny = tree->verb == TREE_DENY, .verb = tree->verb, .action = tree->action};
+    bool good = compile_refs(c, tree, &r);
+    if (tree->action == TREE_CONNECT && (tree->verb == TREE_ALLOW || tree->verb == TREE_ASK)) {
+        diag_token(c->diags, &tree->action_word, "tunnel https://host", NULL,
+                   "`tunnel` is a verb of its own");
+        good = false;
+    }
+    good &= compile_credential(c, tree, &r);
+    good &= compile_options(c, tree, &r);
+    r.any_method = tree->action == TREE_CONNECT || slice_eq(tree->action_word.text, SLICE("*"));
+    r.methods = tree->action_word.text;
+    for (struct slice rest = r.methods, one; rest.n;) {
+        slice_cut(rest, ',', &one, &rest);
+        r.method_bits |= (uint16_t)rule_method_bit(one);
+    }
+    r.ops = widen_ops(tree, compile_ops(tree));
+    r.ops_named = tree->ops != 0;
+    if (tree->options & 1u << TREE_NOTE)
+        r.note = tree->note.text;
+    r.where = (struct verdict_rule){.file = source->name, .line = tree->keyword.line, .text = tree->text};
+    return add_rules(c, tree, &r) && good;
 }

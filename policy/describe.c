@@ -3,6 +3,12 @@
 
 #include "base/json.h"
 
+static const char *verb_name(const struct rule *r) {
+    static const char *const names[] = {
+        [TREE_ALLOW] = "allow", [TREE_DENY] = "deny", [TREE_ASK] = "ask", [TREE_TUNNEL] = "tunnel"};
+    return names[r->verb];
+}
+
 static void put_ops(const struct rule *r, void (*put)(void *arg, const char *name), void *arg) {
     for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++)
         if (r->ops & 1u << op)
@@ -22,7 +28,7 @@ static void describe_text(const struct policy *p, struct buf *out) {
         buf_puts(out, "# no rule: everything is denied\n");
     for (size_t i = 0; i < p->nrules; i++) {
         const struct rule *r = &p->rules[i];
-        buf_printf(out, "%s %.*s %.*s", r->deny ? "deny" : "allow", SLICE_ARG(r->methods),
+        buf_printf(out, "%s %.*s%s%.*s", verb_name(r), SLICE_ARG(r->methods), r->methods.n ? " " : "",
                    SLICE_ARG(r->target.text));
         if (r->action == TREE_PUSH) {
             if (r->nrefs)
@@ -31,6 +37,7 @@ static void describe_text(const struct policy *p, struct buf *out) {
         }
         if (r->credential.n)
             buf_printf(out, " with %.*s", SLICE_ARG(r->credential));
+        buf_put(out, r->options_text);
         buf_printf(out, "  # %s:%u%s%.*s\n", r->where.file, r->where.line, r->note.n ? ": " : "",
                    SLICE_ARG(r->note));
     }
@@ -51,10 +58,10 @@ static void words_json(struct json *j, const char *key, struct slice list, char 
 static void rule_json(struct json *j, const struct rule *r) {
     json_open_object(j);
     json_key(j, "verdict");
-    json_put_string(j, r->deny ? SLICE("deny") : SLICE("allow"));
+    json_cstring(j, verb_name(r));
     if (r->action == TREE_HTTP) {
         words_json(j, "methods", r->methods, ',');
-    } else {
+    } else if (r->action != TREE_CONNECT) {
         json_key(j, "git");
         json_put_string(j, r->methods);
     }
@@ -70,6 +77,10 @@ static void rule_json(struct json *j, const struct rule *r) {
     if (r->credential.n) {
         json_key(j, "credential");
         json_put_string(j, r->credential);
+    }
+    if (r->options_text.n) {
+        json_key(j, "options");
+        json_put_string(j, slice_trim(r->options_text));
     }
     if (r->note.n) {
         json_key(j, "note");

@@ -2,8 +2,10 @@
 #include "policy/compile.h"
 
 #include "policy/diag.h"
+#include "policy/parse.h"
 
-#define TEXT_MAX 4096
+#define TEXT_MAX   4096
+#define FIELDS_MAX 32
 
 /* One expectation on its way. */
 struct proof {
@@ -11,12 +13,19 @@ struct proof {
     const struct tree_rule *tree;
     const bool *reach;
     struct facts f;
-    struct slice shown; /* the target, variables filled in */
-    bool reported;      /* one failure of an expectation is enough */
+    struct slice shown;                  /* the target, variables filled in */
+    struct slice fields[2 * FIELDS_MAX]; /* name and value in turn */
+    size_t nfields;
+    struct slice changes[FIELDS_MAX];
+    bool reported; /* one failure of an expectation is enough */
 };
 
 static void put_what(const struct proof *t, struct buf *out) {
-    if (t->f.kind == FACTS_HTTP)
+    if (t->f.kind == FACTS_TUNNEL)
+        buf_puts(out, "tunnel ");
+    else if (t->tree->action == TREE_LFS)
+        buf_puts(out, "lfs ");
+    else if (t->f.kind == FACTS_HTTP)
         buf_printf(out, "%.*s ", SLICE_ARG(t->f.method));
     else
         buf_puts(out, t->f.kind == FACTS_GIT_PUSH ? "push " : "fetch ");
@@ -25,18 +34,29 @@ static void put_what(const struct proof *t, struct buf *out) {
         buf_printf(out, " %.*s %s", SLICE_ARG(t->f.refs[0].name), facts_op_name(t->f.refs[0].op));
 }
 
+static enum verdict_action wanted_action(enum tree_verb verb) {
+    static const enum verdict_action actions[] = {[TREE_ALLOW] = VERDICT_ALLOW,
+                                                  [TREE_DENY] = VERDICT_DENY,
+                                                  [TREE_ASK] = VERDICT_ASK,
+                                                  [TREE_TUNNEL] = VERDICT_TUNNEL};
+    return actions[verb];
+}
+
 static void report(struct proof *t, const struct verdict *v) {
     struct buf text, hint;
     buf_init(&text, TEXT_MAX);
     buf_init(&hint, TEXT_MAX);
     put_what(t, &text);
-    if (v->action == VERDICT_ALLOW) {
-        if (t->tree->verb == TREE_ALLOW)
-            buf_printf(&text, " is allowed with %s%.*s%s, not with '%.*s'",
+    if (v->action != VERDICT_DENY) {
+        if (v->action == wanted_action(t->tree->verb))
+            buf_printf(&text, " is %s with %s%.*s%s, not with '%.*s'",
+                       v->action == VERDICT_ASK ? "asked of a person" : "allowed",
                        v->credential.n ? "credential '" : "no credential", SLICE_ARG(v->credential),
                        v->credential.n ? "'" : "", SLICE_ARG(t->tree->with.text));
         else
-            buf_puts(&text, " is allowed");
+            buf_puts(&text, v->action == VERDICT_ALLOW ? " is allowed"
+                            : v->action == VERDICT_ASK ? " is asked of a person"
+                                                       : " is passed through");
         buf_printf(&hint, "%s:%u decides: %.*s", v->rule.file, v->rule.line, SLICE_ARG(v->rule.text));
     } else {
         buf_puts(&text, " is denied: ");
@@ -63,11 +83,13 @@ static void prove_one(struct proof *t) {
     judge(t->c->p, &t->f, t->reach, &v);
     if (v.rule.index)
         t->c->p->rules[v.rule.index - 1].proved = true;
-    bool allowed = v.action == VERDICT_ALLOW;
-    bool wanted = t->tree->verb == TREE_ALLOW;
-    bool credential =
-        !(t->tree->options & 1u << TREE_WITH) || !allowed || slice_eq(v.credential, t->tree->with.text);
-    if (allowed != wanted || (wanted && !credential))
+    bool right = v.action == wanted_action(t->tree->verb);
+    /* asked for the push it proves; the discovery before it is permitted */
+    if (t->f.kind == FACTS_GIT_PUSH && t->f.nrefs == 0 && t->tree->verb == TREE_ASK)
+        right = v.action == VERDICT_ALLOW;
+    bool credential = !(t->tree->options & 1u << TREE_WITH) || v.action == VERDICT_DENY ||
+                      slice_eq(v.credential, t->tree->with.text);
+    if (!right || !credential)
         report(t, &v);
 }
 
@@ -97,6 +119,18 @@ static bool endpoint(struct proof *t, struct slice repository, const char *tail,
     return true;
 }
 
+static void prove_lfs(struct proof *t, struct slice repository) {
+    t->f.kind = FACTS_HTTP;
+    if (endpoint(t, repository, ".git/info/lfs/objects/batch", "POST", ""))
+        prove_one(t);
+}
+
+static void prove_tunnel(struct proof *t) {
+    t->f.kind = FACTS_TUNNEL;
+    t->f.path = t->f.method = SLICE_NONE;
+    prove_one(t);
+}
+
 static void prove_fetch(struct proof *t, struct slice repository) {
     t->f.kind = FACTS_GIT_FETCH;
     if (endpoint(t, repository, ".git/info/refs", "GET", "service=git-upload-pack"))
@@ -121,7 +155,7 @@ static void prove_ref(struct proof *t, struct slice repository, const struct tok
         ref.op = (enum facts_op)op;
         t->f.refs = NULL;
         t->f.nrefs = 0;
-        if (t->tree->verb == TREE_ALLOW &&
+        if ((t->tree->verb == TREE_ALLOW || t->tree->verb == TREE_ASK) &&
             endpoint(t, repository, ".git/info/refs", "GET", "service=git-receive-pack"))
             prove_one(t);
         t->f.refs = &ref;
@@ -171,10 +205,67 @@ static bool read_url(struct proof *t, struct buf *path, bool *refused) {
     return true;
 }
 
+static bool proof_field(const void *arg, size_t i, struct slice *name, struct slice *value) {
+    const struct proof *t = arg;
+    if (i >= t->nfields)
+        return false;
+    *name = t->fields[2 * i];
+    *value = t->fields[2 * i + 1];
+    return true;
+}
+
+static bool word_text(struct proof *t, const struct token *word, struct slice *out) {
+    struct expanded *e = &t->c->word;
+    if (!expand(t->c, word, e))
+        return false;
+    *out = expanded_text(t->c, e->c, e->n);
+    return out->p != NULL;
+}
+
+/* What the expectation says that the request brings: headers, a body (JSON if it does not say), changed files. */
+static bool read_request(struct proof *t) {
+    const struct tree_rule *tree = t->tree;
+    bool typed = false;
+    for (size_t i = 0; i < tree->headers.n && i < 2 * FIELDS_MAX - 2; i++) {
+        if (!word_text(t, &tree->headers.list[i], &t->fields[i]))
+            return false;
+        typed |= i % 2 == 0 && slice_caseeq(t->fields[i], SLICE("content-type"));
+        t->nfields = (i + 1) / 2;
+    }
+    t->f.body_state = FACTS_BODY_WHOLE;
+    if (tree->options & 1u << TREE_SEND_BODY) {
+        if (!word_text(t, &tree->body, &t->f.body))
+            return false;
+        if (!typed) {
+            t->fields[2 * t->nfields] = SLICE("content-type");
+            t->fields[2 * t->nfields++ + 1] = SLICE("application/json");
+        }
+    }
+    t->f.field = proof_field;
+    t->f.field_arg = t;
+    t->f.paths_known = t->f.size_known = true;
+    t->f.paths = t->changes;
+    for (size_t i = 0; i < tree->paths.n && i < FIELDS_MAX; i++, t->f.npaths++)
+        if (!word_text(t, &tree->paths.list[i], &t->changes[i]))
+            return false;
+    if (tree->options & 1u << TREE_MAX_SIZE)
+        parse_size_of(tree->max_size.text, &t->f.size);
+    return true;
+}
+
 bool expect_check(struct compiler *c, const struct tree_rule *tree) {
-    bool good = compile_supported(c, tree);
-    if (tree->options & 1u << TREE_NOTE) {
-        diag_token(c->diags, &tree->option_words[TREE_NOTE], NULL, NULL, "`note` belongs to rules");
+    static const enum tree_option foreign[] = {TREE_WHERE, TREE_LIMIT, TREE_MAX_BODY, TREE_TO, TREE_NOTE};
+    bool good = true;
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        if (!(tree->options & 1u << foreign[i]))
+            continue;
+        const struct token *word = &tree->option_words[foreign[i]];
+        diag_token(c->diags, word, "with, header NAME VALUE, body TEXT, paths or max-size", NULL,
+                   "`%.*s` belongs to rules", SLICE_ARG(word->text));
+        good = false;
+    }
+    if (tree->headers.n > 2 * FIELDS_MAX - 2 || tree->paths.n > FIELDS_MAX) {
+        diag_token(c->diags, &tree->keyword, NULL, NULL, "more than %d headers or files", FIELDS_MAX - 1);
         good = false;
     }
     if (tree->action == TREE_HTTP && slice_eq(tree->action_word.text, SLICE("*"))) {
@@ -195,13 +286,17 @@ void expect_prove(struct compiler *c, const struct tree_rule *tree, const bool *
     bool refused = false;
     c->diags->proofs++;
     buf_init(&path, 3 * POLICY_LINE_MAX);
-    if (read_url(&t, &path, &refused) && !refused) {
+    if (read_url(&t, &path, &refused) && !refused && read_request(&t)) {
         t.f.path = buf_slice(&path);
         struct slice repository = facts_repository(t.f.path);
         if (tree->action == TREE_HTTP)
             prove_http(&t);
         else if (tree->action == TREE_FETCH)
             prove_fetch(&t, repository);
+        else if (tree->action == TREE_LFS)
+            prove_lfs(&t, repository);
+        else if (tree->action == TREE_CONNECT)
+            prove_tunnel(&t);
         else
             prove_push(&t, repository);
     }

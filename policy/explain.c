@@ -138,7 +138,7 @@ int explain(const struct policy *p, const struct facts *f, const bool *reach, co
          i < f->nrefs && shown < v->bad_refs && (max_refs == 0 || shown < max_refs) && !out->failed; i++) {
         struct verdict one;
         judge_ref(p, f, reach, i, &one);
-        if (one.action == VERDICT_ALLOW)
+        if (one.action != VERDICT_DENY)
             continue;
         if (shown++)
             buf_puts(out, "; ");
@@ -203,7 +203,7 @@ static void hint_push(const struct policy *p, const struct facts *f, const struc
     for (size_t i = v->ref; i < f->nrefs && shown < HINT_REFS; i++) {
         struct verdict one;
         policy_judge_ref(p, f, i, &one);
-        if (one.action == VERDICT_ALLOW || one.reason == REASON_DENIED_BY_RULE || !is_ref(f->refs[i].name))
+        if (one.action != VERDICT_DENY || one.reason == REASON_DENIED_BY_RULE || !is_ref(f->refs[i].name))
             continue;
         if (shown++)
             buf_putc(out, '\n');

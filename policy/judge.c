@@ -3,9 +3,9 @@
  * against the request stage by stage; how far the best allow came is the reason when none comes through. The lowest
  * number wins among denies and among allows, so the order in which lists are walked makes no difference.
  */
+#include "policy/condition.h"
+#include "policy/regex.h"
 #include "policy/rule.h"
-
-#include "policy/facts.h"
 
 #define NONE UINT32_MAX
 
@@ -15,36 +15,70 @@ struct request {
     const struct facts *f;
     const bool *reach;
     struct slice repository;
-    bool doubled; /* the path holds "//" */
-    bool encoded; /* the path holds "%2F" */
-    bool percent; /* … any '%' */
+    bool doubled;  /* the path holds "//" */
+    bool encoded;  /* the path holds "%2F" */
+    bool percent;  /* … any '%' */
+    bool bodyless; /* conditions on bodies are taken to hold: does the verdict depend on one? */
     unsigned method_bit;
     const struct index_slot *lists[INDEX_LISTS_MAX];
     size_t nlists;
+    struct body_view view;
 };
 
-static bool path_matches(const struct request *q, const struct glob *g, struct slice path, unsigned flags,
-                         bool deny) {
-    bool rows = q->doubled || (deny && q->encoded); /* of slashes, in some reading */
-    if (deny)
+/* --- paths ------------------------------------------------------------------------------------------------- */
+
+static bool glob_paths(const struct request *q, const struct glob *g, struct slice path, unsigned flags,
+                       bool loose) {
+    bool rows = q->doubled || (loose && q->encoded); /* of slashes, in some reading */
+    if (loose)
         flags |= GLOB_LOOSE;
     if (!rows)
         return glob_match(g, path, flags);
     bool plain = glob_match(g, path, flags), collapsed = glob_match(g, path, flags | GLOB_COLLAPSE);
-    return deny ? plain || collapsed : plain && collapsed;
+    return loose ? plain || collapsed : plain && collapsed;
 }
 
-static bool paths_match(const struct request *q, const struct rule *r, bool git, bool deny) {
+/* The path as the most forgiving server would read it: all decoded, rows of slashes as one, none at the end. */
+static size_t forgive(struct slice path, char *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < path.n; i++) {
+        char c = path.p[i];
+        if (c == '%' && i + 2 < path.n) {
+            c = (char)(ascii_hex(path.p[i + 1]) << 4 | ascii_hex(path.p[i + 2]));
+            i += 2;
+        }
+        if (c != '/' || n == 0 || out[n - 1] != '/')
+            out[n++] = c;
+    }
+    return n > 1 && out[n - 1] == '/' ? n - 1 : n;
+}
+
+#define REGEX_PATH_MAX 16384
+
+static bool regex_paths(const struct request *q, const struct target *t, struct slice path, bool loose) {
+    char text[REGEX_PATH_MAX];
+    if (!loose)
+        return !q->doubled && (!q->encoded || t->regex_slash) && regex_match(t->regex, path) == TRI_YES;
+    if (path.n > sizeof text || regex_match(t->regex, path) != TRI_NO)
+        return true;
+    return regex_match(t->regex, slice_make(text, forgive(path, text))) != TRI_NO;
+}
+
+static bool paths_match(const struct request *q, const struct rule *r, struct slice path, bool git,
+                        bool loose) {
     const struct target *t = &r->target;
+    if (t->regex)
+        return regex_paths(q, t, path, loose);
     if (t->npaths == 0)
-        return deny || !q->encoded;
-    struct slice path = git ? q->repository : q->f->path;
+        return loose || !q->encoded;
     unsigned flags = q->percent ? GLOB_PATH : 0;
     for (size_t i = 0; i < t->npaths; i++)
-        if (path_matches(q, &t->paths[i], path, git ? flags | GLOB_NOCASE : flags, deny))
+        if (glob_paths(q, &t->paths[i], path, git ? flags | GLOB_NOCASE : flags, loose))
             return true;
     return false;
 }
+
+/* --- stages ------------------------------------------------------------------------------------------------ */
 
 unsigned rule_method_bit(struct slice method) {
     static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
@@ -54,7 +88,7 @@ unsigned rule_method_bit(struct slice method) {
     return RULE_OTHER_METHODS;
 }
 
-static bool method_matches(const struct request *q, const struct rule *r) {
+static bool method_matches(const struct request *q, const struct rule *r, bool loose) {
     if (r->any_method || (r->method_bits & q->method_bit & ~RULE_OTHER_METHODS))
         return true;
     /* some servers take "get" for GET: a deny stops it, an allow does not cover it */
@@ -64,16 +98,16 @@ static bool method_matches(const struct request *q, const struct rule *r) {
     bool more = true;
     while (more) {
         more = slice_cut(rest, ',', &one, &rest);
-        if (r->deny ? slice_caseeq(one, q->f->method) : slice_eq(one, q->f->method))
+        if (loose ? slice_caseeq(one, q->f->method) : slice_eq(one, q->f->method))
             return true;
     }
     return false;
 }
 
 /* Scheme, host, port. */
-static enum stage origin_stage(const struct request *q, const struct rule *r) {
+static enum stage origin_stage(const struct request *q, const struct rule *r, bool loose) {
     const struct target *t = &r->target;
-    if (q->f->host_is_address && t->host_kind != RULE_HOST_EXACT && !r->deny)
+    if (q->f->host_is_address && t->host_kind != RULE_HOST_EXACT && !loose)
         return STAGE_ADDRESS;
     if (t->scheme != q->f->scheme)
         return STAGE_SCHEME;
@@ -82,89 +116,164 @@ static enum stage origin_stage(const struct request *q, const struct rule *r) {
     return STAGE_MATCH;
 }
 
-/* A rule about HTTP against the request's method and path. */
-static enum stage http_stage(const struct request *q, const struct rule *r) {
-    enum stage s = origin_stage(q, r);
+/* The first condition of a rule that stands in the way, or NULL. */
+static const struct condition *condition_fails(struct request *q, const struct rule *r, bool loose,
+                                               const char **why) {
+    for (const struct condition *c = r->conditions; c; c = c->next) {
+        if (condition_on_body(c) && q->bodyless)
+            continue;
+        enum tri holds = TRI_NO;
+        *why = NULL;
+        if (!condition_on_body(c) ||
+            q->f->kind == FACTS_HTTP) /* what git sends is neither JSON nor GraphQL */
+            holds = condition_holds(c, q->f, &q->view, r->body, loose, why);
+        if (holds == TRI_NO || (holds == TRI_UNKNOWN && !loose))
+            return c;
+    }
+    return NULL;
+}
+
+static enum stage conditions_stage(struct request *q, const struct rule *r, bool loose) {
+    const char *why;
+    return r->conditions && condition_fails(q, r, loose, &why) ? STAGE_CONDITION : STAGE_MATCH;
+}
+
+/* A rule about HTTP, or LFS, against the request's method and path. */
+static enum stage http_stage(struct request *q, const struct rule *r, bool loose) {
+    enum stage s = origin_stage(q, r, loose);
+    struct slice path = q->f->path;
+    bool lfs = r->action == TREE_LFS;
     if (s != STAGE_MATCH)
         return s;
-    if (r->action != TREE_HTTP || !method_matches(q, r))
+    if (r->verb == TREE_TUNNEL)
+        return STAGE_TUNNEL;
+    if (lfs ? !facts_lfs(q->f->path, &path) && !(loose && q->encoded)
+            : r->action != TREE_HTTP || !method_matches(q, r, loose))
         return STAGE_ACTION;
-    if (paths_match(q, r, false, r->deny))
-        return STAGE_MATCH;
-    return q->encoded && !r->deny && paths_match(q, r, false, true) ? STAGE_SLASH : STAGE_PATH;
+    if (paths_match(q, r, path, lfs, loose))
+        return conditions_stage(q, r, loose);
+    return q->encoded && !loose && paths_match(q, r, path, lfs, true) ? STAGE_SLASH : STAGE_PATH;
 }
 
 /* A rule about fetch or push against the repository. */
-static enum stage git_stage(const struct request *q, const struct rule *r, enum tree_action action) {
-    enum stage s = origin_stage(q, r);
+static enum stage git_stage(const struct request *q, const struct rule *r, enum tree_action action,
+                            bool loose) {
+    enum stage s = origin_stage(q, r, loose);
     if (s != STAGE_MATCH)
         return s;
     if (r->action != action)
-        return STAGE_ACTION;
-    return paths_match(q, r, true, r->deny) ? STAGE_MATCH : STAGE_PATH;
+        return r->verb == TREE_TUNNEL ? STAGE_TUNNEL : STAGE_ACTION;
+    return paths_match(q, r, q->repository, true, loose) ? STAGE_MATCH : STAGE_PATH;
 }
 
-static bool ref_matches(const struct rule *r, struct slice name) {
+static bool ref_matches(const struct rule *r, struct slice name, bool loose) {
     if (r->nrefs == 0)
         return true;
     for (size_t i = 0; i < r->nrefs; i++)
-        if (glob_match(&r->refs[i], name, r->deny ? GLOB_NOCASE : 0))
+        if (glob_match(&r->refs[i], name, loose ? GLOB_NOCASE : 0))
             return true;
     return false;
 }
 
+/* `paths`: an allow takes a push all of whose changes match, a deny one of which one does. */
+static bool changes_match(const struct facts *f, const struct rule *r, bool loose) {
+    if (r->nchanges == 0 || !f->paths_known)
+        return r->nchanges == 0 || loose;
+    for (size_t i = 0; i < f->npaths; i++) {
+        bool one = false;
+        for (size_t k = 0; k < r->nchanges && !one; k++)
+            one = glob_match(&r->changes[k], f->paths[i], loose ? GLOB_NOCASE : 0);
+        if (one == loose)
+            return loose;
+    }
+    return !loose;
+}
+
 /* A push rule whose repository matches, against one ref. */
-static enum stage ref_stage(const struct request *q, const struct rule *r, const struct facts_ref *ref) {
-    enum stage s = git_stage(q, r, TREE_PUSH);
+static enum stage ref_stage(const struct request *q, const struct rule *r, const struct facts_ref *ref,
+                            bool loose) {
+    enum stage s = git_stage(q, r, TREE_PUSH, loose);
     if (s != STAGE_MATCH)
         return s;
-    if (!ref_matches(r, ref->name))
+    if (!ref_matches(r, ref->name, loose))
         return STAGE_REF;
-    return r->ops & 1u << ref->op ? STAGE_MATCH : STAGE_OP;
+    if (!(r->ops & 1u << ref->op))
+        return STAGE_OP;
+    if (!changes_match(q->f, r, loose))
+        return STAGE_CHANGES;
+    if (r->max_size && !loose && (!q->f->size_known || q->f->size > r->max_size))
+        return STAGE_SIZE;
+    return STAGE_MATCH;
 }
 
 /* A push without refs: any push rule about the repository permits it, and only a deny of every push stops it. */
-static enum stage discovery_stage(const struct request *q, const struct rule *r) {
-    enum stage s = git_stage(q, r, TREE_PUSH);
-    if (s == STAGE_MATCH && r->deny && (r->nrefs || r->ops_named))
+static enum stage discovery_stage(const struct request *q, const struct rule *r, bool loose) {
+    enum stage s = git_stage(q, r, TREE_PUSH, loose);
+    if (s == STAGE_MATCH && loose && (r->nrefs || r->ops_named || r->nchanges))
         return STAGE_REF;
     return s;
 }
 
-struct outcome {
-    uint32_t deny, allow; /* rule numbers, NONE for none */
-    enum stage stage;     /* of the allow that came furthest */
-};
+/* What goes through unread may be anything, so that whatever is denied or asked for on the host counts. */
+static enum stage tunnel_stage(const struct request *q, const struct rule *r, bool loose) {
+    enum stage s = origin_stage(q, r, loose);
+    return s == STAGE_MATCH && !loose && r->verb != TREE_TUNNEL ? STAGE_ACTION : s;
+}
 
-static enum stage stage_of(const struct request *q, const struct rule *r, const struct facts_ref *ref) {
+static enum stage stage_of(struct request *q, const struct rule *r, const struct facts_ref *ref, bool loose) {
     /* git's endpoints are permitted by git's rules alone, but stopped by a deny of either kind */
-    if (r->deny && r->action == TREE_HTTP)
-        return http_stage(q, r);
+    if (loose && r->action == TREE_HTTP && q->f->kind != FACTS_TUNNEL)
+        return http_stage(q, r, loose);
     switch (q->f->kind) {
-    case FACTS_HTTP: return http_stage(q, r);
-    case FACTS_GIT_FETCH: return git_stage(q, r, TREE_FETCH);
-    case FACTS_GIT_PUSH: return ref ? ref_stage(q, r, ref) : discovery_stage(q, r);
-    case FACTS_TUNNEL: break;
+    case FACTS_HTTP: return http_stage(q, r, loose);
+    case FACTS_GIT_FETCH: return git_stage(q, r, TREE_FETCH, loose);
+    case FACTS_GIT_PUSH: return ref ? ref_stage(q, r, ref, loose) : discovery_stage(q, r, loose);
+    case FACTS_TUNNEL: return tunnel_stage(q, r, loose);
     }
     return STAGE_NONE;
 }
 
+/* --- all rules --------------------------------------------------------------------------------------------- */
+
+struct outcome {
+    uint32_t deny, allow, ask; /* rule numbers, NONE for none */
+    uint32_t hold;             /* an ask that matches read generously: what is allowed is asked for */
+    enum stage stage;          /* of the allow, ask or tunnel that came furthest */
+    uint32_t near;             /* … and which that is */
+};
+
+/* A rule that permits, read strictly. */
+static void scan_permit(struct request *q, const struct facts_ref *ref, uint32_t i, struct outcome *o) {
+    const struct rule *r = &q->p->rules[i];
+    /* what is denied is not asked of a person, and the discovery of a push does nothing yet */
+    bool asks = r->verb == TREE_ASK && (q->f->kind != FACTS_GIT_PUSH || ref);
+    uint32_t *best = asks ? &o->ask : &o->allow;
+    if (i >= *best)
+        return;
+    enum stage s = stage_of(q, r, ref, false);
+    if (s == STAGE_MATCH)
+        *best = i;
+    if (s > o->stage || (s == o->stage && i < o->near)) {
+        o->stage = s;
+        o->near = i;
+    }
+}
+
 /* Holds every rule that may be about the host against the request, or against one ref of it. */
-static struct outcome scan(const struct request *q, const struct facts_ref *ref) {
-    struct outcome o = {NONE, NONE, STAGE_NONE};
+static struct outcome scan(struct request *q, const struct facts_ref *ref) {
+    struct outcome o = {NONE, NONE, NONE, NONE, STAGE_NONE, NONE};
     for (size_t l = 0; l < q->nlists; l++) {
         for (uint32_t k = 0; k < q->lists[l]->n; k++) {
             uint32_t i = q->lists[l]->rules[k];
             const struct rule *r = &q->p->rules[i];
-            if ((q->reach && !q->reach[r->source->index]) || i >= (r->deny ? o.deny : o.allow))
+            if (q->reach && !q->reach[r->source->index])
                 continue;
-            enum stage s = stage_of(q, r, ref);
-            if (s == STAGE_MATCH && r->deny)
+            if (r->deny && i < o.deny && stage_of(q, r, ref, true) == STAGE_MATCH)
                 o.deny = i;
-            else if (s == STAGE_MATCH)
-                o.allow = i;
-            if (!r->deny && s > o.stage)
-                o.stage = s;
+            if (r->verb == TREE_ASK && i < o.hold && stage_of(q, r, ref, true) == STAGE_MATCH)
+                o.hold = i;
+            if (!r->deny)
+                scan_permit(q, ref, i, &o);
         }
     }
     return o;
@@ -176,9 +285,12 @@ static enum verdict_reason reason_of(enum facts_kind kind, enum stage s) {
     case STAGE_ADDRESS: return REASON_ADDRESS;
     case STAGE_SCHEME: return REASON_SCHEME;
     case STAGE_PORT: return REASON_PORT;
+    case STAGE_TUNNEL: return REASON_TUNNEL_ONLY;
     case STAGE_SLASH: return REASON_ENCODED_SLASH;
     case STAGE_ACTION:
     case STAGE_PATH:
+        if (kind == FACTS_TUNNEL)
+            return REASON_NO_TUNNEL;
         if (kind == FACTS_GIT_FETCH)
             return REASON_FETCH;
         if (kind == FACTS_GIT_PUSH)
@@ -186,6 +298,9 @@ static enum verdict_reason reason_of(enum facts_kind kind, enum stage s) {
         return s == STAGE_ACTION ? REASON_METHOD : REASON_PATH;
     case STAGE_REF: return REASON_REFS;
     case STAGE_OP: return REASON_OPERATION;
+    case STAGE_CHANGES: return REASON_CHANGES;
+    case STAGE_SIZE: return REASON_SIZE;
+    case STAGE_CONDITION: return REASON_CONDITION;
     case STAGE_MATCH: break;
     }
     return REASON_ALLOWED;
@@ -195,23 +310,89 @@ static void refuse(struct verdict *v, enum verdict_reason reason) {
     *v = (struct verdict){.action = VERDICT_DENY, .reason = reason};
 }
 
-static void settle(const struct request *q, const struct outcome *o, struct verdict *v) {
+/* The discovery of a push does nothing yet: what is asked about is the push. */
+static bool is_discovery(const struct request *q) {
+    return q->f->kind == FACTS_GIT_PUSH && q->f->nrefs == 0;
+}
+
+static void permit(const struct request *q, const struct rule *r, struct verdict *v) {
+    *v = (struct verdict){.action = VERDICT_ALLOW, .reason = REASON_ALLOWED, .rule = r->where};
+    if (r->verb == TREE_ASK && !is_discovery(q)) {
+        v->action = VERDICT_ASK;
+        v->reason = REASON_ASKED;
+    } else if (r->verb == TREE_TUNNEL) {
+        v->action = VERDICT_TUNNEL;
+        v->reason = REASON_TUNNELLED;
+    }
+    v->credential = r->credential;
+    v->note = r->note;
+    v->max_body = r->max_body;
+    v->limit = r->limit;
+    v->limit_seconds = r->limit_seconds;
+    v->limit_id = r->limit_id;
+    v->nets = r->nets;
+    v->nnets = r->nnets;
+    v->to_private = r->to_private;
+    v->names_address = q->f->host_is_address && r->target.host_kind == RULE_HOST_EXACT;
+}
+
+/* What `allow` permits waits for a person, since `ask` says so of it. */
+static void hold(const struct request *q, const struct rule *allow, const struct rule *ask,
+                 struct verdict *v) {
+    permit(q, allow, v);
+    if (is_discovery(q))
+        return;
+    v->action = VERDICT_ASK;
+    v->reason = REASON_ASKED;
+    v->rule = ask->where;
+    v->note = ask->note;
+    if (ask->credential.n)
+        v->credential = ask->credential;
+}
+
+/* What stood in the way of the rule that came closest. */
+static void settle_near(struct request *q, const struct outcome *o, struct verdict *v) {
+    const struct rule *r = &q->p->rules[o->near];
+    const struct condition *c;
+    switch (v->reason) {
+    case REASON_CONDITION:
+        c = condition_fails(q, r, false, &v->failed_why);
+        v->failed = c ? c->text : SLICE_NONE;
+        break;
+    case REASON_CHANGES:
+        v->failed = SLICE("paths");
+        if (!q->f->paths_known)
+            v->failed_why = "what a push changes is not looked at in this version";
+        break;
+    case REASON_SIZE:
+        v->failed = SLICE("max-size");
+        if (!q->f->size_known)
+            v->failed_why = "packs are not measured in this version";
+        break;
+    default: return;
+    }
+    v->near = r->where;
+}
+
+static void settle(struct request *q, const struct outcome *o, struct verdict *v) {
+    const struct rule *rules = q->p->rules;
     if (o->deny != NONE) {
         refuse(v, REASON_DENIED_BY_RULE);
-        v->rule = q->p->rules[o->deny].where;
-        v->note = q->p->rules[o->deny].note;
+        v->rule = rules[o->deny].where;
+        v->note = rules[o->deny].note;
+    } else if (o->ask != NONE) {
+        permit(q, &rules[o->ask], v);
+    } else if (o->allow != NONE && o->hold != NONE) {
+        hold(q, &rules[o->allow], &rules[o->hold], v);
     } else if (o->allow != NONE) {
-        const struct rule *r = &q->p->rules[o->allow];
-        *v = (struct verdict){.action = VERDICT_ALLOW, .reason = REASON_ALLOWED, .rule = r->where};
-        v->credential = r->credential;
-        v->note = r->note;
-        v->names_address = q->f->host_is_address && r->target.host_kind == RULE_HOST_EXACT;
+        permit(q, &rules[o->allow], v);
     } else {
         refuse(v, reason_of(q->f->kind, o->stage));
+        settle_near(q, o, v);
     }
 }
 
-static void settle_ref(const struct request *q, const struct facts_ref *ref, struct verdict *v) {
+static void settle_ref(struct request *q, const struct facts_ref *ref, struct verdict *v) {
     struct outcome o = scan(q, ref);
     settle(q, &o, v);
     if (v->reason != REASON_OPERATION || ref->op != FACTS_FORCE || !ref->unproved)
@@ -219,26 +400,29 @@ static void settle_ref(const struct request *q, const struct facts_ref *ref, str
     struct facts_ref proved = *ref;
     proved.op = FACTS_UPDATE;
     o = scan(q, &proved);
-    if (o.deny == NONE && o.allow != NONE)
+    if (o.deny == NONE && (o.allow != NONE || o.ask != NONE))
         v->reason = REASON_UNPROVED;
 }
 
 /* All refs stand or fall together, and one request carries one credential. */
-static void settle_push(const struct request *q, struct verdict *v) {
+static void settle_push(struct request *q, struct verdict *v) {
     struct verdict first_bad = {0}, one;
     size_t bad = 0;
-    bool mixed = false;
+    bool mixed = false, some = false;
     for (size_t i = 0; i < q->f->nrefs; i++) {
         settle_ref(q, &q->f->refs[i], &one);
-        if (one.action != VERDICT_ALLOW) {
+        if (one.action == VERDICT_DENY) {
             one.ref = i;
             if (bad++ == 0)
                 first_bad = one;
             continue;
         }
-        mixed |= v->rule.index && !slice_eq(v->credential, one.credential);
-        if (!v->rule.index || one.rule.index < v->rule.index)
+        mixed |= some && !slice_eq(v->credential, one.credential);
+        /* one ref that a person is asked about holds the rest */
+        bool stronger = one.action == VERDICT_ASK && v->action != VERDICT_ASK;
+        if (!some || stronger || (one.action == v->action && one.rule.index < v->rule.index))
             *v = one;
+        some = true;
     }
     if (bad)
         *v = first_bad;
@@ -257,6 +441,8 @@ static bool prepare(struct request *q, const struct policy *p, const struct fact
     q->p = p;
     q->f = f;
     q->reach = reach;
+    q->bodyless = false;
+    q->view = (struct body_view){.read = false};
     refuse(v, REASON_NO_RULES);
     if (p->nrules == 0)
         return false;
@@ -264,7 +450,8 @@ static bool prepare(struct request *q, const struct policy *p, const struct fact
         refuse(v, REASON_GIT_AS_HTTP);
         return false;
     }
-    q->repository = f->kind == FACTS_HTTP ? SLICE_NONE : facts_repository(f->path);
+    bool git = f->kind == FACTS_GIT_FETCH || f->kind == FACTS_GIT_PUSH;
+    q->repository = git ? facts_repository(f->path) : SLICE_NONE;
     q->doubled = holds(f->path, SLICE("//"));
     q->percent = slice_find(f->path, '%') >= 0;
     q->encoded = q->percent && holds(f->path, SLICE("%2F"));
@@ -283,6 +470,7 @@ void judge(const struct policy *p, const struct facts *f, const bool *reach, str
     }
     struct outcome o = scan(&q, NULL);
     settle(&q, &o, v);
+    body_view_release(&q.view);
 }
 
 void judge_ref(const struct policy *p, const struct facts *f, const bool *reach, size_t i,
@@ -292,7 +480,7 @@ void judge_ref(const struct policy *p, const struct facts *f, const bool *reach,
         return;
     settle_ref(&q, &f->refs[i], v);
     v->ref = i;
-    v->bad_refs = v->action != VERDICT_ALLOW;
+    v->bad_refs = v->action == VERDICT_DENY;
 }
 
 void policy_judge(const struct policy *p, const struct facts *f, struct verdict *v) {
@@ -314,11 +502,30 @@ enum stage judge_rule(const struct policy *p, const struct facts *f, const struc
                  (t->host_kind == RULE_HOST_EXACT && slice_eq(t->host, f->host)) ||
                  (t->host_kind == RULE_HOST_SUFFIX && !f->host_is_address && f->host.n > t->host.n + 1 &&
                   slice_ends(f->host, t->host) && f->host.p[f->host.n - t->host.n - 1] == '.');
-    return about ? stage_of(&q, &p->rules[rule], ref) : STAGE_NONE;
+    enum stage s = about ? stage_of(&q, &p->rules[rule], ref, p->rules[rule].deny) : STAGE_NONE;
+    body_view_release(&q.view);
+    return s;
 }
 
 size_t policy_needs_body(const struct policy *p, const struct facts *f) {
-    (void)p;
-    (void)f;
-    return 0; /* no rule has a condition on a body yet */
+    struct request q;
+    struct verdict v;
+    size_t most = 0;
+    if (!p->looks_at_bodies || f->kind != FACTS_HTTP || !prepare(&q, p, f, NULL, &v))
+        return 0;
+    q.bodyless = true;
+    for (size_t l = 0; l < q.nlists; l++) {
+        for (uint32_t k = 0; k < q.lists[l]->n; k++) {
+            const struct rule *r = &p->rules[q.lists[l]->rules[k]];
+            if (r->body <= most && !(r->deny && r->body == 0))
+                continue;
+            bool matches = (r->verb != TREE_ALLOW && stage_of(&q, r, NULL, true) == STAGE_MATCH) ||
+                           (!r->deny && stage_of(&q, r, NULL, false) == STAGE_MATCH);
+            if (matches && r->body == 0)
+                return 0; /* denied whatever the body says */
+            if (matches)
+                most = r->body;
+        }
+    }
+    return most;
 }

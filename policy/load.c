@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "policy/condition.h"
 #include "policy/diag.h"
 
 #define ARENA_MAX (512u << 20)
@@ -167,19 +168,30 @@ static void close_reach(struct policy *p) {
                 p->reach[i][j] |= p->reach[k][j];
 }
 
+static void mention_words(struct loader *ld, const struct tree_words *words) {
+    for (size_t i = 0; i < words->n; i++)
+        vars_mention(&ld->c, &words->list[i]);
+}
+
 static void fill_variables(struct loader *ld) {
     for (struct item *item = ld->items; item; item = item->next) {
         const struct tree_rule *rule = &item->statement->rule;
         vars_mention(&ld->c, &rule->target);
-        for (size_t i = 0; i < rule->refs.n; i++)
-            vars_mention(&ld->c, &rule->refs.list[i]);
+        mention_words(ld, &rule->refs);
+        mention_words(ld, &rule->paths);
+        mention_words(ld, &rule->to);
+        mention_words(ld, &rule->headers);
+        vars_mention(&ld->c, &rule->body);
+        for (const struct tree_condition *w = rule->where; w; w = w->next)
+            mention_words(ld, &w->values);
     }
     vars_resolve(&ld->c);
 }
 
 static bool compile_rules(struct loader *ld) {
     struct policy *p = ld->c.p;
-    p->rules = arena_alloc(&p->arena, (ld->nrules + 1) * sizeof *p->rules);
+    p->rules_room = ld->nrules + 1;
+    p->rules = arena_alloc(&p->arena, p->rules_room * sizeof *p->rules);
     if (!p->rules)
         return false;
     for (struct item *item = ld->items; item; item = item->next) {
@@ -248,6 +260,7 @@ static struct policy *policy_new(const struct policy_input *in) {
 void policy_free(struct policy *p) {
     if (!p)
         return;
+    regex_release(p);
     arena_release(&p->arena);
     free(p);
 }
@@ -262,6 +275,7 @@ static int load(struct loader *ld) {
     fill_variables(ld);
     if (!compile_rules(ld) || !collect_credentials(p))
         return ERR_NOMEM;
+    condition_prepare();
     if (diag_count(diags) == before)
         prove(ld);
     vars_unused(&ld->c);

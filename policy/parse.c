@@ -13,6 +13,7 @@ unsigned tree_op(struct slice word) {
 }
 
 void parse_next(struct parser *p) {
+    p->before = p->t.raw.p + p->t.raw.n;
     lex_next(&p->lx, &p->t);
 }
 
@@ -77,7 +78,7 @@ static bool parse_action(struct parser *p, struct tree_rule *rule) {
     static const struct {
         const char *word;
         enum tree_action action;
-    } git[] = {{"fetch", TREE_FETCH}, {"push", TREE_PUSH}, {"lfs", TREE_LFS}};
+    } git[] = {{"fetch", TREE_FETCH}, {"push", TREE_PUSH}, {"lfs", TREE_LFS}, {"tunnel", TREE_CONNECT}};
     if (p->t.kind != TOKEN_WORD)
         return parse_expected(p, "an action: a method (GET,POST), '*', fetch, push or lfs", NULL);
     rule->action_word = p->t;

@@ -8,7 +8,8 @@ struct parser {
     struct lexer lx;
     struct arena *arena;
     struct policy_diags *diags;
-    struct token t; /* the word to be read next */
+    struct token t;     /* the word to be read next */
+    const char *before; /* the end of the one before it */
 };
 
 void parse_next(struct parser *p);
@@ -18,6 +19,9 @@ void parse_next(struct parser *p);
 bool parse_expected(struct parser *p, const char *expected, const char *hint);
 
 bool parse_words_add(struct parser *p, struct tree_words *words, const struct token *t);
+
+/* A size like 64KiB in bytes; false if it is none. */
+bool parse_size_of(struct slice text, uint64_t *out);
 
 /* Whether a word begins an option. */
 bool parse_is_option(struct slice word);

@@ -10,10 +10,14 @@ static bool parse_max_body(struct parser *p, struct tree_rule *rule);
 static bool parse_paths(struct parser *p, struct tree_rule *rule);
 static bool parse_max_size(struct parser *p, struct tree_rule *rule);
 static bool parse_note(struct parser *p, struct tree_rule *rule);
+static bool parse_to(struct parser *p, struct tree_rule *rule);
+static bool parse_header(struct parser *p, struct tree_rule *rule);
+static bool parse_body(struct parser *p, struct tree_rule *rule);
 
 /* Bits of enum tree_action. */
 #define ON_HTTP (1u << TREE_HTTP)
 #define ON_PUSH (1u << TREE_PUSH)
+#define ON_READ (ON_HTTP | 1u << TREE_LFS) /* whose bodies are no git's own */
 #define ON_ANY  0xffu
 #define ON_SENT (ON_ANY & ~(1u << TREE_CONNECT)) /* where there is a request to put a header into */
 
@@ -24,15 +28,18 @@ static const struct {
     bool (*parse)(struct parser *p, struct tree_rule *rule);
 } options[] = {
     [TREE_WITH] = {"with", ON_SENT, "a tunnel can't carry a credential", parse_with},
-    [TREE_WHERE] = {"where", ON_HTTP, "`where` belongs to rules about HTTP methods", parse_where},
+    [TREE_WHERE] = {"where", ON_READ, "`where` belongs to rules about HTTP methods and lfs", parse_where},
     [TREE_LIMIT] = {"limit", ON_ANY, NULL, parse_limit},
-    [TREE_MAX_BODY] = {"max-body", ON_HTTP, "`max-body` belongs to rules about HTTP methods", parse_max_body},
+    [TREE_MAX_BODY] = {"max-body", ON_READ, "`max-body` belongs to rules about HTTP methods and lfs",
+                       parse_max_body},
     [TREE_PATHS] = {"paths", ON_PUSH, "`paths` belongs to push rules", parse_paths},
     [TREE_MAX_SIZE] = {"max-size", ON_PUSH, "`max-size` belongs to push rules", parse_max_size},
     [TREE_NOTE] = {"note", ON_ANY, NULL, parse_note},
-    [TREE_TO] = {"to", 0, "`to` is understood, but not in this version", parse_note},
-    [TREE_SEND] = {"header", 0, "`header` is understood, but not in this version", parse_note},
-    [TREE_SEND_BODY] = {"body", 0, "`body` is understood, but not in this version", parse_note},
+    [TREE_TO] = {"to", ON_ANY, NULL, parse_to},
+    [TREE_SEND] = {"header", ON_READ, "`header` belongs to expectations about HTTP methods and lfs",
+                   parse_header},
+    [TREE_SEND_BODY] = {"body", ON_READ, "`body` belongs to expectations about HTTP methods and lfs",
+                        parse_body},
 };
 _Static_assert(sizeof options / sizeof *options == TREE_OPTIONS, "each option has its row");
 
@@ -52,14 +59,15 @@ bool parse_options(struct parser *p, struct tree_rule *rule) {
         int i = p->t.kind == TOKEN_WORD ? option_of(p->t.text) : -1;
         if (i < 0)
             return parse_expected(
-                p, "an option (with, where, limit, max-body, paths, max-size, note) or the end of the line",
+                p,
+                "an option (with, where, limit, max-body, paths, max-size, to, note) or the end of the line",
                 rule->action == TREE_PUSH ? "refs and operations stand before the options" : NULL);
         if (!(options[i].actions & (1u << rule->action))) {
             p->lx.bad = true;
             diag_token(p->diags, &p->t, NULL, NULL, "%s", options[i].only);
             return false;
         }
-        if ((rule->options & (1u << i)) && i != TREE_WHERE) {
+        if ((rule->options & (1u << i)) && i != TREE_WHERE && i != TREE_SEND) {
             p->lx.bad = true;
             diag_token(p->diags, &p->t, NULL, NULL, "`%s` stands here twice", options[i].word);
             return false;
@@ -131,7 +139,17 @@ static bool parse_test(struct parser *p, struct tree_condition *c) {
     return parse_expected(p, "==, !=, in or ~", NULL);
 }
 
+/* From the word at `from` to the one before p->t, on one line. */
+static struct slice text_since(const struct parser *p, const char *from) {
+    const char *end = p->before;
+    const char *stop = from;
+    while (stop < end && *stop != '\n' && *stop != '\r')
+        stop++;
+    return slice_trim(slice_make(from, (size_t)(stop - from)));
+}
+
 static bool parse_condition(struct parser *p, struct tree_condition *c) {
+    const char *from = p->t.raw.p;
     static const char *const names[] = {
         [TREE_JSON] = "json", [TREE_HEADER] = "header", [TREE_QUERY] = "query", [TREE_GRAPHQL] = "graphql"};
     size_t i = 0;
@@ -149,7 +167,9 @@ static bool parse_condition(struct parser *p, struct tree_condition *c) {
         return parse_expected(p, "operation or field", NULL);
     c->name = p->t;
     parse_next(p);
-    return parse_test(p, c);
+    bool good = parse_test(p, c);
+    c->text = text_since(p, from);
+    return good;
 }
 
 static bool parse_where(struct parser *p, struct tree_rule *rule) {
@@ -183,18 +203,25 @@ static bool parse_limit(struct parser *p, struct tree_rule *rule) {
 }
 
 /* 512, 64KiB, 1MiB, 2GiB */
-static bool parse_size(struct parser *p, struct token *out) {
+bool parse_size_of(struct slice text, uint64_t *out) {
     static const char *const units[] = {"", "KiB", "MiB", "GiB"};
-    struct slice digits = p->t.text;
     size_t n = 0;
-    while (n < digits.n && ascii_digit(digits.p[n]))
+    while (n < text.n && ascii_digit(text.p[n]))
         n++;
+    if (!slice_u64(slice_sub(text, 0, n), 1u << 30, out) || *out == 0)
+        return false;
+    for (size_t i = 0; i < 4; i++) {
+        if (slice_eq(slice_from(text, n), slice_str(units[i]))) {
+            *out <<= 10 * i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_size(struct parser *p, struct token *out) {
     uint64_t value;
-    bool good = p->t.kind == TOKEN_WORD && slice_u64(slice_sub(digits, 0, n), 1u << 30, &value),
-         known = false;
-    for (size_t i = 0; i < 4; i++)
-        known |= slice_eq(slice_from(digits, n), slice_str(units[i]));
-    if (!good || !known)
+    if (p->t.kind != TOKEN_WORD || !parse_size_of(p->t.text, &value))
         return parse_expected(p, "a size: 512, 64KiB, 1MiB, 2GiB", NULL);
     *out = p->t;
     parse_next(p);
@@ -224,6 +251,37 @@ static bool parse_note(struct parser *p, struct tree_rule *rule) {
     if (p->t.kind != TOKEN_STRING)
         return parse_expected(p, "a text in quotes", NULL);
     rule->note = p->t;
+    parse_next(p);
+    return true;
+}
+
+/* private, 10.0.0.0/8, 192.168.1.7, fd00::/8 */
+static bool parse_to(struct parser *p, struct tree_rule *rule) {
+    do {
+        if (p->t.kind != TOKEN_WORD || parse_is_option(p->t.text))
+            return parse_expected(p, "private, an address, or a network like 10.0.0.0/8", NULL);
+        if (!parse_words_add(p, &rule->to, &p->t))
+            return false;
+        parse_next(p);
+    } while (p->t.kind != TOKEN_END && !(p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)));
+    return true;
+}
+
+static bool parse_header(struct parser *p, struct tree_rule *rule) {
+    for (int i = 0; i < 2; i++) {
+        if (p->t.kind == TOKEN_END)
+            return parse_expected(p, i ? "the header's value" : "a header's name", NULL);
+        if (!parse_words_add(p, &rule->headers, &p->t))
+            return false;
+        parse_next(p);
+    }
+    return true;
+}
+
+static bool parse_body(struct parser *p, struct tree_rule *rule) {
+    if (p->t.kind == TOKEN_END)
+        return parse_expected(p, "the request's body", NULL);
+    rule->body = p->t;
     parse_next(p);
     return true;
 }

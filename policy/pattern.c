@@ -13,6 +13,8 @@ struct maker {
     enum pattern_kind kind;
     struct globs *out;
     size_t tried;
+    bool (*each)(void *arg, const struct mark *c, size_t n); /* PATTERN_HOST */
+    void *arg;
 };
 
 static bool fault(struct maker *m, const char *hint, const char *what) {
@@ -85,6 +87,23 @@ static size_t repository_end(const struct mark *c, size_t n) {
     return n;
 }
 
+/* The name of a changed file, as git has it: from the repository's root, without a '/' in front. */
+static bool make_file(struct maker *m, const struct mark *c, size_t n) {
+    uint16_t units[GLOB_MAX];
+    size_t count = 0;
+    if (n == 0 || c[0].code == '/')
+        return fault(m, "write it from the repository's root: .github/**",
+                     "a file's pattern begins with no '/'");
+    for (size_t i = 0; i < n; count++) {
+        if (count == GLOB_MAX)
+            return fault(m, NULL, "pattern is too long");
+        unsigned wild = wildcard(m, c, n, &i);
+        units[count] = wild ? (uint16_t)wild : c[i].code & 0xff;
+        i += !wild;
+    }
+    return glob_make(&m->out->list[m->out->n++], units, count, &m->c->p->arena);
+}
+
 static bool make_ref(struct maker *m, const struct mark *c, size_t n) {
     static const char prefix[] = "refs/";
     uint16_t units[GLOB_MAX];
@@ -111,12 +130,14 @@ static bool make_ref(struct maker *m, const struct mark *c, size_t n) {
 }
 
 static bool make(struct maker *m, const struct mark *c, size_t n) {
-    if (m->out->n == ALTERNATIVES_MAX)
+    if (m->out && m->out->n == ALTERNATIVES_MAX)
         return fault(m, NULL, "too many alternatives");
     switch (m->kind) {
     case PATTERN_PATH: return make_path(m, c, n);
     case PATTERN_REPOSITORY: return make_path(m, c, repository_end(c, n));
     case PATTERN_REF: return make_ref(m, c, n);
+    case PATTERN_FILE: return make_file(m, c, n);
+    case PATTERN_HOST: return m->each(m->arg, c, n);
     }
     return false;
 }
@@ -173,4 +194,10 @@ bool pattern_compile(struct compiler *c, const struct expanded *e, size_t from, 
                      enum pattern_kind kind, struct globs *out) {
     struct maker m = {.c = c, .e = e, .from = from, .to = to, .kind = kind, .out = out};
     return each(&m, e->c + from, to - from, 0);
+}
+
+bool pattern_each(struct compiler *c, const struct expanded *e, size_t to,
+                  bool (*each_one)(void *arg, const struct mark *c, size_t n), void *arg) {
+    struct maker m = {.c = c, .e = e, .to = to, .kind = PATTERN_HOST, .each = each_one, .arg = arg};
+    return each(&m, e->c, to, 0);
 }

@@ -10,6 +10,18 @@
 #include "policy/policy.h"
 #include "policy/tree.h"
 
+struct condition;
+struct regex;
+struct regex_memory;
+
+/* What is known of a part of a request. In this order: the least of them counts for an allow, the greatest for a
+ * deny. */
+enum tri {
+    TRI_NO,
+    TRI_UNKNOWN,
+    TRI_YES,
+};
+
 enum rule_host {
     RULE_HOST_EXACT,  /* a name or an address */
     RULE_HOST_SUFFIX, /* *.example.com: `host` is what stands behind "*." */
@@ -25,6 +37,8 @@ struct target {
     uint16_t port;
     struct glob *paths; /* alternatives; none: every path */
     size_t npaths;
+    const struct regex *regex; /* instead of paths */
+    bool regex_slash;          /* … and it spells an encoded slash */
     struct slice host;
     struct slice text; /* variables filled in */
 };
@@ -38,8 +52,9 @@ unsigned rule_method_bit(struct slice method);
 struct rule {
     bool deny;
     bool any_method;
-    uint16_t method_bits;    /* RULE_OTHER_METHODS: `methods` has to be read */
-    enum tree_action action; /* TREE_HTTP, TREE_FETCH, TREE_PUSH */
+    uint16_t method_bits; /* RULE_OTHER_METHODS: `methods` has to be read */
+    enum tree_action action;
+    enum tree_verb verb; /* `deny` is verb == TREE_DENY */
     struct target target;
     const struct source *source;
     struct glob *refs; /* none: every ref */
@@ -52,6 +67,16 @@ struct rule {
     struct slice refs_text; /* as written, variables filled in, for people */
     struct slice credential;
     struct slice note;
+    const struct condition *conditions;
+    size_t body;          /* bytes of the request's body that conditions look at; 0: none does */
+    struct glob *changes; /* `paths` of a push */
+    size_t nchanges;
+    struct slice options_text;   /* conditions, paths and limits as written, for people */
+    uint64_t max_size, max_body; /* 0: none */
+    uint32_t limit, limit_seconds, limit_id;
+    struct verdict_net *nets;
+    size_t nnets;
+    bool to_private;
 } __attribute__((aligned(64)));
 
 /* Rules by host. One table for exact hosts and suffixes; the keys of a policy come from its author, not from a
@@ -87,8 +112,10 @@ struct policy {
     struct policy_set *sets;
     size_t nsets;
     struct rule *rules;
-    size_t nrules;
+    size_t nrules, rules_room;
     struct index index;
+    struct regex_memory *regexes;
+    bool looks_at_bodies; /* a rule has a condition on one */
     const char **credentials;
     size_t ncredentials;
 };
@@ -113,11 +140,15 @@ enum stage {
     STAGE_ADDRESS, /* a wildcard would take the host if it were no address */
     STAGE_SCHEME,  /* the host matches, the scheme does not */
     STAGE_PORT,
+    STAGE_TUNNEL, /* … it is a tunnel, and the request was read */
     STAGE_ACTION, /* … the method does not; or it is a rule about something else */
     STAGE_PATH,
     STAGE_SLASH, /* … the path does but for the encoded slash */
     STAGE_REF,
     STAGE_OP,
+    STAGE_CHANGES,   /* … `paths` does not */
+    STAGE_SIZE,      /* … `max-size` does not */
+    STAGE_CONDITION, /* … a condition does not */
     STAGE_MATCH,
 };
 

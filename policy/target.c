@@ -62,9 +62,8 @@ static bool wildcard(struct compiler *c, const struct expanded *e, size_t *from,
             diag_marks(c, e, i, 1, allowed, NULL, "'*' stands within a host, where it means nothing");
             return false;
         }
-        if (e->c[i].code == '{') {
-            diag_marks(c, e, i, 1, NULL, "write a rule for each host",
-                       "`{a,b}` in a host is understood, but not in this version");
+        if (e->c[i].code == '{' || e->c[i].code == '}') {
+            diag_marks(c, e, i, 1, "{api,www}.example.com", NULL, "braces that don't pair");
             return false;
         }
     }

@@ -46,7 +46,8 @@ struct compiler {
     struct policy *p;
     struct policy_diags *diags;
     struct vars *vars;
-    struct expanded word; /* scratch */
+    struct expanded word;   /* scratch */
+    struct expanded *other; /* more of it, made when it is needed */
 };
 
 /* Takes the values of --set. Errors are added to the diagnostics. */

@@ -70,6 +70,7 @@ struct verdict {
     uint64_t max_body;        /* of the deciding rule; 0: none. More than that is not to be passed on */
     uint32_t limit;           /* at most so many requests by this rule (rule.index) in … ; 0: no limit */
     uint32_t limit_seconds;   /* … so many seconds */
+    uint32_t limit_id;        /* … whose requests are counted together: 1…policy_rule_count */
     const struct verdict_net *nets; /* private networks that the name may resolve to */
     size_t nnets;
     bool to_private;          /* … any private network */

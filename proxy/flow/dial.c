@@ -24,18 +24,40 @@ static void on_stagger(evutil_socket_t fd, short what, void *arg);
 
 /* --- which addresses ---------------------------------------------------------------------------------- */
 
+/* Whether the address is in the network, and of the same kind as the network's own. */
+static bool net_takes(const struct verdict_net *net, const struct addr *addr, enum addr_kind kind) {
+    bool v6 = addr->sa.sa_family == AF_INET6;
+    struct addr base = *addr;
+    const uint8_t *bytes = v6 ? addr->in6.sin6_addr.s6_addr : (const uint8_t *)&addr->in.sin_addr;
+    if (v6 != net->v6)
+        return false;
+    for (size_t i = 0; i < net->bits; i++)
+        if ((bytes[i / 8] ^ net->address[i / 8]) >> (7 - i % 8) & 1)
+            return false;
+    if (v6)
+        memcpy(&base.in6.sin6_addr, net->address, 16);
+    else
+        memcpy(&base.in.sin_addr, net->address, 4);
+    return addr_kind(&base) == kind;
+}
+
 static bool permitted(const struct upstream_attempt *a, bool pinned, const struct addr *addr) {
     enum addr_kind kind = addr_kind(addr);
     if (pinned || kind == ADDR_PUBLIC)
         return true;
     bool literal = a->site->origin.host.kind != URL_HOST_NAME;
-    return kind == ADDR_PRIVATE && literal && a->options.private_address;
+    if (kind == ADDR_PRIVATE && ((literal && a->options.private_address) || a->options.private_name))
+        return true;
+    for (size_t i = 0; i < a->options.nnets; i++)
+        if (net_takes(&a->options.nets[i], addr, kind))
+            return true;
+    return false;
 }
 
 static void fail_address(struct upstream_attempt *a, const struct addr *addr) {
     char text[ADDR_TEXT_MAX];
     attempt_fail(a, UPSTREAM_ADDRESS, addr,
-                 "%s leads to %s, a %s address: refused unless the operator names it with --resolve",
+                 "%s leads to %s, a %s address: refused unless a rule's `to` or --resolve names it",
                  a->site->origin.host.text, addr_text(addr, false, text), addr_kind_text(addr_kind(addr)));
 }
 

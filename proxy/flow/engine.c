@@ -155,6 +155,7 @@ static void box_free(struct box *box) {
     engine_reap(box->engine);
     upstream_pool_free(box->pool);
     why_release(&box->why);
+    limits_release(&box->limits);
     *box->link = box->next;
     if (box->next)
         box->next->link = box->link;

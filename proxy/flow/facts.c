@@ -14,6 +14,15 @@ static enum facts_kind facts_kind_of(enum git_kind kind) {
     return FACTS_HTTP;
 }
 
+static bool facts_header(const void *arg, size_t i, struct slice *name, struct slice *value) {
+    const struct xchg *x = arg;
+    if (i >= x->req.nfields)
+        return false;
+    *name = x->req.fields[i].name;
+    *value = x->req.fields[i].value;
+    return true;
+}
+
 void facts_from_request(struct xchg *x) {
     const struct target *t = &x->target;
     const struct http_field *type = http_find(x->req.fields, x->req.nfields, HTTP_F_CONTENT_TYPE, NULL);
@@ -27,5 +36,8 @@ void facts_from_request(struct xchg *x) {
         .method = x->req.method,
         .path = t->path,
         .query = t->query,
+        .field = facts_header,
+        .field_arg = x,
+        .body_state = x->body_done ? FACTS_BODY_WHOLE : FACTS_BODY_UNREAD,
     };
 }

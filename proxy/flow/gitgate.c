@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "proxy/codec/gunzip.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -184,14 +185,22 @@ static void gate_judge(struct xchg *x) {
     x->facts.refs = gate->refs;
     x->facts.nrefs = gate->nrefs;
     policy_judge(x->box->policy, &x->facts, &x->verdict);
-    if (x->verdict.action == VERDICT_ALLOW) {
+    struct buf reason;
+    unsigned wait_s;
+    const struct verdict *v = &x->verdict;
+    bool allowed = v->action == VERDICT_ALLOW;
+    if (allowed &&
+        (v->limit == 0 || limits_take(&x->box->limits, policy_rule_count(x->box->policy), v->limit_id,
+                                      v->limit, v->limit_seconds, clock_monotonic_ms(), &wait_s))) {
         xchg_go(x);
         return;
     }
-    struct buf reason;
     buf_init(&reason, 8192);
-    policy_explain(x->box->policy, &x->facts, &x->verdict, 8, &reason);
-    gate_refuse(x, NULL, buf_slice(&reason));
+    if (allowed)
+        refusal_limit_text(x, wait_s, &reason);
+    else
+        refusal_policy_text(x, 8, &reason);
+    gate_refuse(x, allowed ? "limit" : NULL, buf_slice(&reason));
     buf_release(&reason);
 }
 

@@ -13,6 +13,7 @@ struct saying {
     struct slice reason;
     struct slice rule;
     struct slice hint;
+    const char *retry_after; /* seconds */
 };
 
 /* ---- who reads it ---- */
@@ -93,13 +94,14 @@ static void put_json(struct xchg *x, const struct saying *s, struct buf *out) {
 }
 
 /* Answers and ends. */
-static void say(struct xchg *x, struct slice type, struct slice body, int status) {
+static void say(struct xchg *x, struct slice type, struct slice body, int status, const char *retry_after) {
     struct http_field fields[] = {
         {.name = SLICE("Cache-Control"), .value = SLICE("no-store")},
         {.name = SLICE("X-Exeat-Decision"), .value = slice_make(x->decision.id.text, ULID_LEN)},
+        {.name = SLICE("Retry-After"), .value = slice_str(retry_after ? retry_after : "")},
     };
     x->status = (unsigned)status;
-    int r = x->client->own(x, status, type, body, fields, sizeof fields / sizeof *fields);
+    int r = x->client->own(x, status, type, body, fields, retry_after ? 3 : 2);
     xchg_end(x, r == 0);
 }
 
@@ -112,7 +114,7 @@ static void say_in_form(struct xchg *x, const struct saying *s) {
     else
         put_json(x, s, &body);
     say(x, text ? SLICE("text/plain; charset=utf-8") : SLICE("application/problem+json"), buf_slice(&body),
-        s->status);
+        s->status, s->retry_after);
     buf_release(&body);
 }
 
@@ -129,11 +131,62 @@ struct slice refusal_hint(struct xchg *x) {
     return hint;
 }
 
+void refusal_policy_text(struct xchg *x, size_t max_refs, struct buf *out) {
+    policy_explain(x->box->policy, &x->facts, &x->verdict, max_refs, out);
+    if (x->verdict.action == VERDICT_ASK)
+        buf_puts(out, "; it waits for a person, and this version cannot hold it yet");
+    else if (x->verdict.reason == REASON_TUNNEL_ONLY)
+        buf_puts(out, "; passing it through is not in this version yet");
+}
+
+void refusal_limit_text(struct xchg *x, unsigned wait_s, struct buf *out) {
+    const struct verdict *v = &x->verdict;
+    const char *unit = v->limit_seconds == 1      ? "second"
+                       : v->limit_seconds == 60   ? "minute"
+                       : v->limit_seconds == 3600 ? "hour"
+                                                  : "day";
+    buf_printf(out, "%s:%u permits %u requests a %s, and they are used up: again in %u s", v->rule.file,
+               v->rule.line, v->limit, unit, wait_s);
+}
+
+void refusal_limit(struct xchg *x, unsigned wait_s) {
+    char seconds[16];
+    struct buf reason;
+    buf_init(&reason, 8192);
+    refusal_limit_text(x, wait_s, &reason);
+    snprintf(seconds, sizeof seconds, "%u", wait_s);
+    xchg_record(x, true, "limit", buf_slice(&reason));
+    struct saying s = {.status = 429,
+                       .title = "denied",
+                       .code = "limit",
+                       .reason = buf_slice(&reason),
+                       .retry_after = seconds};
+    say_in_form(x, &s);
+    buf_release(&reason);
+}
+
+void refusal_too_large(struct xchg *x) {
+    struct buf reason;
+    buf_init(&reason, 8192);
+    buf_printf(&reason, "the body is longer than the %llu bytes that %s:%u permits",
+               (unsigned long long)x->verdict.max_body, x->verdict.rule.file, x->verdict.rule.line);
+    xchg_record(x, true, "max-body", buf_slice(&reason)); /* nothing if it was permitted already */
+    xchg_trouble(x, "max-body", "%.*s", SLICE_ARG(buf_slice(&reason)));
+    x->conn->close_after = true;
+    x->up_keep = false;
+    struct saying s = {.status = 413, .title = "denied", .code = "max-body", .reason = buf_slice(&reason)};
+    if (x->answer_head)
+        xchg_end(x, false);
+    else
+        say_in_form(x, &s);
+    buf_release(&reason);
+}
+
 void refusal_policy(struct xchg *x) {
     struct buf reason, rule;
     buf_init(&reason, 8192);
     buf_init(&rule, 8192);
-    policy_explain(x->box->policy, &x->facts, &x->verdict, 0, &reason);
+    refusal_policy_text(x, 0, &reason);
     const struct verdict_rule *by = &x->verdict.rule;
     if (by->index)
         buf_printf(&rule, "%s:%u: %.*s", by->file, by->line, SLICE_ARG(by->text));
@@ -165,7 +218,7 @@ void refusal_git_line(struct xchg *x, const char *code, struct slice reason) {
     if (line.n)
         buf_printf(&body, "; to permit: %.*s", SLICE_ARG(line));
     buf_printf(&body, " [%s]\n", x->decision.id.text);
-    say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&body), 403);
+    say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&body), 403, NULL);
     buf_release(&body);
 }
 
@@ -198,7 +251,7 @@ void refusal_trouble(struct xchg *x, int status, const char *code, const char *r
         struct buf body;
         buf_init(&body, 4096);
         buf_printf(&body, "exeat: %s [%s]\n", copy, x->decision.id.text);
-        say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&body), status);
+        say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&body), status, NULL);
         buf_release(&body);
     } else {
         say_in_form(x, &s);

@@ -8,12 +8,24 @@
 #ifndef PROXY_FLOW_REFUSAL_H
 #define PROXY_FLOW_REFUSAL_H
 
+#include "base/buf.h"
 #include "base/slice.h"
 
 struct xchg;
 
 /* 403: the policy says no (x->verdict). */
 void refusal_policy(struct xchg *x);
+
+/* What refusal_policy says, for up to `max_refs` refs of a push. */
+void refusal_policy_text(struct xchg *x, size_t max_refs, struct buf *out);
+
+/* 429, Retry-After: the rule that permits it has a limit, which is used up. */
+void refusal_limit(struct xchg *x, unsigned wait_s);
+void refusal_limit_text(struct xchg *x, unsigned wait_s, struct buf *out);
+
+/* 413: the body is longer than the rule that permits it takes. Before the verdict was recorded it is a refusal, after
+ * that the request is cut off. */
+void refusal_too_large(struct xchg *x);
 
 /* 403 for another reason than a rule: an address, a self-made loop, the keeper's no. */
 void refusal_other(struct xchg *x, const char *code, struct slice reason);

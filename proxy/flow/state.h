@@ -16,6 +16,7 @@
 #include "policy/policy.h"
 #include "proxy/flow/decision.h"
 #include "proxy/flow/engine.h"
+#include "proxy/flow/limits.h"
 
 struct conn;
 struct leaf_cache;
@@ -44,6 +45,7 @@ struct box {
     size_t nlisteners;
     struct conn *conns;
     size_t nconns;
+    struct limits limits;
     struct why why;      /* its last decisions */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };

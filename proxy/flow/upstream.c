@@ -78,13 +78,19 @@ static bool same_origin(const struct upstream_origin *a, const struct upstream_o
            slice_eq(url_host_slice(&a->host), url_host_slice(&b->host));
 }
 
+/* Whether the same addresses may be connected to. */
+static bool same_reach(const struct upstream_options *a, const struct upstream_options *b) {
+    return a->private_address == b->private_address && a->private_name == b->private_name &&
+           a->nets == b->nets && a->nnets == b->nnets;
+}
+
 /* Finds or makes the site, and counts the caller as a user. NULL when memory is short. */
 static struct site *site_get(struct upstream_pool *p, const struct upstream_origin *origin,
-                             bool private_address) {
+                             const struct upstream_options *options) {
     unsigned bucket = bucket_of(origin);
     struct site *site;
     LIST_FOREACH(site, &p->buckets[bucket], bucket)
-    if (site->private_address == private_address && same_origin(&site->origin, origin))
+    if (same_reach(&site->options, options) && same_origin(&site->origin, origin))
         break;
     if (site) {
         TAILQ_REMOVE(&p->sites, site, age);
@@ -93,7 +99,7 @@ static struct site *site_get(struct upstream_pool *p, const struct upstream_orig
         if (!site)
             return NULL;
         site->origin = *origin;
-        site->private_address = private_address;
+        site->options = *options;
         TAILQ_INIT(&site->idle);
         LIST_INSERT_HEAD(&p->buckets[bucket], site, bucket);
         p->nsites++;
@@ -331,7 +337,7 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
                                           const struct upstream_options *options,
                                           const struct upstream_callbacks *callbacks, void *arg) {
     const struct timeval limit = {.tv_sec = UPSTREAM_CONNECT_MS / 1000};
-    struct site *site = site_get(p, origin, options->private_address);
+    struct site *site = site_get(p, origin, options);
     struct upstream_attempt *a = site ? calloc(1, sizeof *a) : NULL;
     if (!a) {
         if (site)

@@ -33,6 +33,7 @@
 #include "base/addr.h"
 #include "base/err.h"
 #include "base/url.h"
+#include "policy/verdict.h"
 
 struct event_base;
 struct io;
@@ -118,6 +119,12 @@ struct upstream_options {
     /* Policy named the host by its address (verdict.names_address): private ranges are meant. Loopback,
      * link-local, metadata and the rest stay refused. */
     bool private_address;
+    /* Policy says where the name may lead besides public addresses (verdict.to_private, .nets): any private address;
+     * networks, each with addresses of its own kind alone (0.0.0.0/0 admits no loopback). The list is part of a
+     * connection's identity: it is kept for requests with the same one, and must live as long as the pool. */
+    bool private_name;
+    const struct verdict_net *nets;
+    size_t nnets;
 };
 
 struct upstream_callbacks {

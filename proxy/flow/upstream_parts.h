@@ -40,7 +40,7 @@ struct site {
     LIST_ENTRY(site) bucket;
     TAILQ_ENTRY(site) age; /* in pool.sites, the one used last at the end */
     struct upstream_origin origin;
-    bool private_address;
+    struct upstream_options options; /* but `fresh` */
     struct link_list idle; /* the one used last at the front */
     size_t nidle;
     unsigned users; /* links handed out and attempts: it stays as long as there are any */

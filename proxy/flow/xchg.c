@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "proxy/flow/bodygate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -62,6 +63,7 @@ void xchg_recycle(struct xchg *x) {
     buf_release(&x->path);
     buf_release(&x->up_in);
     buf_release(&x->replay);
+    buf_release(&x->held);
     if (engine->nspare >= XCHG_SPARE) {
         free(x);
         return;
@@ -204,14 +206,18 @@ void xchg_start(struct xchg *x, int parse_error) {
 }
 
 void xchg_body(struct xchg *x, struct slice bytes) {
-    if (x->state == XCHG_SECTION)
+    if (x->state == XCHG_SECTION && x->holding)
+        bodygate_feed(x, bytes);
+    else if (x->state == XCHG_SECTION)
         gitgate_feed(x, bytes);
     else if (x->state == XCHG_RELAY)
         xchg_send_body(x, bytes);
 }
 
 void xchg_body_end(struct xchg *x, struct http_field *trailers, size_t n) {
-    if (x->state == XCHG_SECTION)
+    if (x->state == XCHG_SECTION && x->holding)
+        bodygate_body_end(x);
+    else if (x->state == XCHG_SECTION)
         gitgate_body_end(x);
     else if (x->state == XCHG_RELAY)
         xchg_send_end(x, trailers, n);

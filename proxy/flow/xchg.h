@@ -88,6 +88,9 @@ struct xchg {
     struct git_request git;
     struct facts facts;
     struct verdict verdict;
+    struct buf held; /* of the body, until a condition on it is judged (bodygate.h) */
+    size_t held_most;
+    bool holding;
     bool judged;          /* facts and verdict mean something */
     struct gitgate *gate; /* of a push */
     bool body_done;       /* all of the request's body has come */
@@ -165,6 +168,10 @@ void xchg_recycle(struct xchg *x);
 
 /* xchg_judge.c */
 void xchg_judge(struct xchg *x);
+/* All that the verdict depends on is known. */
+void xchg_decide(struct xchg *x);
+/* The policy permits it: is there a limit that stands in the way? True after a refusal. */
+bool xchg_limited(struct xchg *x);
 
 /* xchg_upstream.c: from the verdict to the request on its way */
 void xchg_go(struct xchg *x);    /* permitted: credential, upstream, relay */

@@ -2,6 +2,8 @@
  * From a parsed head to a verdict: which URL it is really for, whether a rule permits it, and who answers.
  */
 #include "base/log.h"
+#include "base/clock.h"
+#include "proxy/flow/bodygate.h"
 #include "proxy/flow/facts.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/internal.h"
@@ -107,12 +109,35 @@ void xchg_judge(struct xchg *x) {
                   "is bound to"));
         return;
     }
+    if (!bodygate_begin(x))
+        xchg_decide(x);
+}
+
+bool xchg_limited(struct xchg *x) {
+    const struct verdict *v = &x->verdict;
+    unsigned wait_s;
+    bool discovery = x->git.kind == GIT_DISCOVER_FETCH || x->git.kind == GIT_DISCOVER_PUSH;
+    if (v->max_body && x->req.framing == HTTP_BODY_LENGTH && x->req.length > v->max_body) {
+        refusal_too_large(x);
+        return true;
+    }
+    if (v->limit == 0 || discovery ||
+        limits_take(&x->box->limits, policy_rule_count(x->box->policy), v->limit_id, v->limit,
+                    v->limit_seconds, clock_monotonic_ms(), &wait_s))
+        return false;
+    refusal_limit(x, wait_s);
+    return true;
+}
+
+void xchg_decide(struct xchg *x) {
     x->judged = true;
     policy_judge(x->box->policy, &x->facts, &x->verdict);
     if (x->verdict.action != VERDICT_ALLOW)
         refusal_policy(x);
     else if (x->git.kind == GIT_PUSH)
-        gitgate_begin(x);
+        gitgate_begin(x); /* which asks for limits when the push itself is permitted */
+    else if (xchg_limited(x))
+        return;
     else
         xchg_go(x);
 }

@@ -37,13 +37,21 @@ static bool go_may_repeat(const struct xchg *x) {
     bool same = x->git.kind == GIT_FETCH; /* a POST that only reads */
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         same |= slice_eq(x->req.method, slice_str(methods[i]));
+    if (buf_len(&x->held) > XCHG_REPLAY_MAX)
+        return false;
     return same && (x->body_done || (x->req.framing == HTTP_BODY_LENGTH && x->req.length <= XCHG_REPLAY_MAX));
 }
 
 static void go_connect(struct xchg *x, bool fresh) {
     struct upstream_origin origin = {
         .scheme = x->target.scheme, .host = x->target.host, .port = x->target.port};
-    struct upstream_options options = {.fresh = fresh, .private_address = x->verdict.names_address};
+    struct upstream_options options = {
+        .fresh = fresh,
+        .private_address = x->verdict.names_address,
+        .private_name = x->verdict.to_private,
+        .nets = x->verdict.nets,
+        .nnets = x->verdict.nnets,
+    };
     xchg_enter(x, XCHG_CONNECT);
     x->attempt = upstream_acquire(x->box->pool, &origin, &options, &go_callbacks, x);
     if (!x->attempt)
@@ -163,6 +171,14 @@ static void go_send_known(struct xchg *x) {
     struct slice known = gitgate_held(x);
     if (known.n)
         xchg_send_body(x, known);
+    if (buf_len(&x->held)) {
+        struct buf held = x->held;
+        x->held = (struct buf){.data = NULL}; /* a second try sends what is kept for it */
+        xchg_send_body(x, buf_slice(&held));
+        buf_release(&held);
+        if (x->state != XCHG_RELAY)
+            return;
+    }
     if (x->retried && buf_len(&x->replay) > 0) {
         x->sent = buf_len(&x->replay);
         io_write(x->link->io, buf_slice(&x->replay), true);
@@ -178,6 +194,8 @@ static void go_send(struct xchg *x) {
     x->sent_head = x->corked = true;
     xchg_answer_begin(x);
     go_send_known(x);
+    if (x->state != XCHG_RELAY)
+        return;
     if (x->body_done)
         xchg_send_end(x, NULL, 0);
     else
@@ -212,6 +230,10 @@ static void go_write(struct xchg *x, struct slice bytes, bool more) {
 void xchg_send_body(struct xchg *x, struct slice bytes) {
     if (x->send_failed || bytes.n == 0)
         return;
+    if (x->verdict.max_body && x->sent + bytes.n > x->verdict.max_body) {
+        refusal_too_large(x);
+        return;
+    }
     x->sent += bytes.n;
     if (x->pooled && !x->retried)
         buf_put(&x->replay, bytes);

@@ -136,7 +136,7 @@ static void test_expect_forms(void **state) {
         {"expect deny push https://g.test/r refs/heads/main", NULL},
         {"expect deny push https://g.test/r main", "a ref's name begins with refs/"},
         {"expect deny push https://g.test/r delete", "an operation on no ref"},
-        {"expect ask GET https://a.test/x", "`ask` is understood, but not in this version"},
+        {"expect ask GET https://a.test/x", "expectation fails: GET https://a.test/x is allowed"},
         {"expect allow GET https://*/x", "host has a character that no host name has"},
         {"expect allow GET a.test/x", "a target without a scheme"},
         {"expect GET https://a.test/x", "expected: allow, deny, ask or tunnel"},

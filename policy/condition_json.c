@@ -1,0 +1,217 @@
+/*
+ * Conditions on JSON bodies. Read by jansson, which refuses duplicate keys, text that is not UTF-8, and NUL; before
+ * that a scan bounds depth and number of values, so that a small body can't become a large tree.
+ */
+#include "policy/condition.h"
+
+#include <jansson.h>
+#include <sys/random.h>
+
+void condition_prepare(void) {
+    size_t seed = 0;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed || seed == 0)
+        seed = (size_t)&seed; /* where the stack lies is random, too */
+    json_object_seed(seed);
+}
+
+/* --- may the body be read as JSON? ------------------------------------------------------------------------- */
+
+/* application/json or …+json, in UTF-8. */
+static bool json_media(struct slice type) {
+    struct slice media, rest, one, name, value;
+    bool more = slice_cut(type, ';', &media, &rest);
+    media = slice_trim(media);
+    bool plus = media.n > 5 && slice_caseeq(slice_from(media, media.n - 5), SLICE("+json"));
+    if (!plus && !slice_caseeq(media, SLICE("application/json")))
+        return false;
+    while (more) {
+        more = slice_cut(rest, ';', &one, &rest);
+        slice_cut(slice_trim(one), '=', &name, &value);
+        if (slice_caseeq(slice_trim(name), SLICE("charset")) && !slice_caseeq(value, SLICE("utf-8")) &&
+            !slice_caseeq(value, SLICE("\"utf-8\"")) && !slice_caseeq(value, SLICE("utf8")))
+            return false;
+    }
+    return true;
+}
+
+static const char *form_fault(const struct facts *f) {
+    struct slice value = SLICE_NONE;
+    enum tri encoding = condition_header(f, SLICE("content-encoding"), &value);
+    if (encoding == TRI_UNKNOWN || (encoding == TRI_YES && !slice_caseeq(value, SLICE("identity"))))
+        return "the body is compressed";
+    if (condition_header(f, SLICE("content-type"), &value) != TRI_YES || !json_media(value))
+        return "the body's type is not JSON in UTF-8";
+    if (f->body_state == FACTS_BODY_OVER)
+        return "the body is too long to be held";
+    if (f->body_state == FACTS_BODY_UNREAD)
+        return "the body is not known";
+    return NULL;
+}
+
+/* Whether brackets nest too deep, or there are too many values. Text that is no JSON may pass: jansson sees it. */
+static bool too_large(struct slice body) {
+    size_t depth = 0, values = 0;
+    bool string = false;
+    for (size_t i = 0; i < body.n; i++) {
+        char c = body.p[i];
+        if (string) {
+            i += c == '\\';
+            string = c != '"';
+            continue;
+        }
+        string = c == '"';
+        if (c == '[' || c == '{') {
+            values++;
+            depth++;
+        } else if (c == ']' || c == '}') {
+            depth -= depth > 0;
+        }
+        values += c == ',';
+        if (depth > CONDITION_JSON_DEEP || values > CONDITION_JSON_MAX)
+            return true;
+    }
+    return false;
+}
+
+void condition_json_read(const struct facts *f, struct body_view *view) {
+    json_error_t error;
+    if (view->read)
+        return;
+    view->read = true;
+    view->why = form_fault(f);
+    if (!view->why && too_large(f->body))
+        view->why = "the body is nested too deep or has too many values";
+    if (view->why)
+        return;
+    view->json = json_loadb(f->body.n ? f->body.p : "", f->body.n, JSON_REJECT_DUPLICATES, &error);
+    if (!view->json)
+        view->why = json_error_code(&error) == json_error_duplicate_key ? "the body has a key twice"
+                                                                        : "the body is not JSON";
+}
+
+void body_view_release(struct body_view *view) {
+    if (view->json)
+        json_decref(view->json);
+    graphql_free(view->graphql);
+    *view = (struct body_view){.read = false};
+}
+
+/* --- looking at it ----------------------------------------------------------------------------------------- */
+
+struct look {
+    const struct condition *c;
+    bool loose;
+    const char **why;
+};
+
+/* YES, NO, or UNKNOWN if the types differ. */
+static enum tri equal(const struct operand *o, const json_t *v) {
+    if (o->kind == OPERAND_NULL || json_is_null(v))
+        return o->kind == OPERAND_NULL && json_is_null(v) ? TRI_YES : TRI_NO;
+    switch (o->kind) {
+    case OPERAND_TEXT:
+        if (!json_is_string(v))
+            return TRI_UNKNOWN;
+        return slice_eq(o->text, slice_make(json_string_value(v), json_string_length(v))) ? TRI_YES : TRI_NO;
+    case OPERAND_NUMBER:
+        if (!json_is_integer(v))
+            return TRI_UNKNOWN;
+        return json_integer_value(v) == o->number ? TRI_YES : TRI_NO;
+    case OPERAND_TRUE:
+    case OPERAND_FALSE:
+        if (!json_is_boolean(v))
+            return TRI_UNKNOWN;
+        return json_is_true(v) == (o->kind == OPERAND_TRUE) ? TRI_YES : TRI_NO;
+    case OPERAND_NULL: break;
+    }
+    return TRI_UNKNOWN;
+}
+
+static enum tri leaf(struct look *l, const json_t *v) {
+    const struct condition *c = l->c;
+    enum tri best = TRI_UNKNOWN;
+    if (c->test == TREE_MATCHES && json_is_string(v))
+        return regex_match(c->regex, slice_make(json_string_value(v), json_string_length(v)));
+    for (size_t i = 0; i < c->noperands && best != TRI_YES; i++) {
+        enum tri one = equal(&c->operands[i], v);
+        if (one != TRI_UNKNOWN)
+            best = one;
+    }
+    if (json_is_null(v) && best != TRI_YES)
+        return condition_absent(c);
+    if (best == TRI_UNKNOWN)
+        *l->why = "the value is of another type";
+    if (c->test == TREE_UNEQUAL && best != TRI_UNKNOWN)
+        return best == TRI_YES ? TRI_NO : TRI_YES;
+    return best;
+}
+
+/* The member of that name. *found is UNKNOWN if there is another that a server might take for it. */
+static const json_t *member(const json_t *object, const char *key, enum tri *found) {
+    const json_t *v = json_object_get(object, key);
+    struct slice wanted = slice_str(key);
+    json_t *map = (json_t *)object; /* iterating does not change it */
+    *found = v ? TRI_YES : TRI_NO;
+    for (void *it = json_object_iter(map); it; it = json_object_iter_next(map, it)) {
+        struct slice other = slice_str(json_object_iter_key(it));
+        if (slice_caseeq(other, wanted) && !slice_eq(other, wanted))
+            *found = TRI_UNKNOWN;
+    }
+    return v;
+}
+
+static enum tri walk(struct look *l, const json_t *v, size_t at);
+
+static enum tri walk_all(struct look *l, const json_t *list, size_t at) {
+    enum tri all = l->loose ? TRI_NO : TRI_YES;
+    size_t n = json_array_size(list);
+    if (n == 0)
+        return condition_absent(l->c);
+    for (size_t i = 0; i < n; i++)
+        all = tri_join(all, walk(l, json_array_get(list, i), at + 1), l->loose);
+    return all;
+}
+
+static enum tri walk(struct look *l, const json_t *v, size_t at) {
+    if (at == l->c->nsteps)
+        return leaf(l, v);
+    const struct step *step = &l->c->steps[at];
+    if (json_is_null(v))
+        return condition_absent(l->c);
+    if (step->key.p) {
+        enum tri found;
+        if (!json_is_object(v)) {
+            *l->why = "the value is of another type";
+            return TRI_UNKNOWN;
+        }
+        v = member(v, step->key.p, &found);
+        if (found == TRI_UNKNOWN)
+            *l->why = "the body has a key in more than one spelling";
+        return found == TRI_UNKNOWN ? TRI_UNKNOWN
+               : found == TRI_NO    ? condition_absent(l->c)
+                                    : walk(l, v, at + 1);
+    }
+    if (!json_is_array(v)) {
+        *l->why = "the value is of another type";
+        return TRI_UNKNOWN;
+    }
+    if (step->all)
+        return walk_all(l, v, at);
+    v = json_array_get(v, step->index);
+    return v ? walk(l, v, at + 1) : condition_absent(l->c);
+}
+
+enum tri condition_json(const struct condition *c, const struct facts *f, struct body_view *view,
+                        size_t limit, bool loose, const char **why) {
+    struct look l = {.c = c, .loose = loose, .why = why};
+    if (f->body_state == FACTS_BODY_WHOLE && f->body.n > limit) {
+        *why = "the body is longer than the rule looks at";
+        return TRI_UNKNOWN;
+    }
+    condition_json_read(f, view);
+    if (!view->json) {
+        *why = view->why;
+        return TRI_UNKNOWN;
+    }
+    return walk(&l, view->json, 0);
+}

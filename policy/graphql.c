@@ -1,0 +1,521 @@
+/*
+ * GraphQL: which operations a request holds, and which root fields they have.
+ *
+ * A reader of its own, without recursion: of a document it needs the definitions and what stands at their roots; what
+ * is nested deeper is passed over by its brackets, which are counted exactly since the tokens are. Whatever is not in
+ * the grammar of October 2021, or was read differently by earlier ones (block strings that hold a quote, comments
+ * beyond ASCII, fragment variables), makes the document unreadable, and so counts as a mutation of anything.
+ */
+#include "policy/condition.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#define OPERATIONS_MAX 16
+#define FRAGMENTS_MAX  64
+#define FIELDS_MAX     512
+#define DEPTH_MAX      128
+#define DOCUMENTS_MAX  16
+#define QUERY_MAX      65536 /* of a GET, decoded */
+
+/* A definition: an operation, or a fragment. */
+struct definition {
+    bool fragment;
+    struct slice kind; /* query, mutation, subscription */
+    struct slice name;
+};
+
+/* What stands at a definition's root. */
+struct root {
+    unsigned owner; /* definition */
+    bool spread;    /* the name is a fragment's */
+    struct slice name;
+};
+
+struct document {
+    struct definition definitions[OPERATIONS_MAX + FRAGMENTS_MAX];
+    size_t ndefinitions, noperations;
+    struct root roots[FIELDS_MAX];
+    size_t nroots;
+};
+
+struct graphql {
+    struct document *documents[DOCUMENTS_MAX];
+    size_t n;
+    char *text; /* of a GET */
+};
+
+/* --- tokens ------------------------------------------------------------------------------------------------ */
+
+enum kind {
+    T_END,
+    T_BAD,
+    T_NAME,
+    T_PUNCTUATOR,
+    T_SPREAD,
+    T_VALUE, /* a string or a number */
+};
+
+struct reader {
+    struct slice s;
+    size_t at;
+    enum kind kind;
+    struct slice text;
+    char punctuator;
+    struct document *d;
+};
+
+static bool name_start(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool name_char(char c) {
+    return name_start(c) || ascii_digit(c);
+}
+
+static char peek(const struct reader *r, size_t ahead) {
+    return r->at + ahead < r->s.n ? r->s.p[r->at + ahead] : 0;
+}
+
+/* Over blanks and comments. False: a comment that may be read in two ways. */
+static bool skip(struct reader *r) {
+    while (r->at < r->s.n) {
+        char c = peek(r, 0);
+        if (c == '#') {
+            for (; r->at < r->s.n && (c = peek(r, 0)) != '\n' && c != '\r'; r->at++)
+                if ((unsigned char)c >= 0x7f || ((unsigned char)c < 0x20 && c != '\t'))
+                    return false;
+        } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',') {
+            r->at++;
+        } else {
+            return true;
+        }
+    }
+    return true;
+}
+
+static bool block_string(struct reader *r) {
+    for (r->at += 3; r->at < r->s.n; r->at++) {
+        char c = peek(r, 0);
+        if (c == '"') {
+            bool end = peek(r, 1) == '"' && peek(r, 2) == '"' && peek(r, 3) != '"';
+            r->at += 3;
+            return end;
+        }
+        if (c == '\\' || ((unsigned char)c < 0x20 && c != '\t' && c != '\n' && c != '\r'))
+            return false;
+    }
+    return false;
+}
+
+static bool string(struct reader *r) {
+    if (peek(r, 1) == '"' && peek(r, 2) == '"')
+        return block_string(r);
+    for (r->at++; r->at < r->s.n; r->at++) {
+        char c = peek(r, 0);
+        if (c == '"') {
+            r->at++;
+            return true;
+        }
+        if ((unsigned char)c < 0x20 && c != '\t')
+            return false;
+        if (c != '\\')
+            continue;
+        r->at++;
+        c = peek(r, 0);
+        if (c == 'u')
+            for (size_t i = 1; i <= 4; i++)
+                if (ascii_hex(peek(r, i)) < 0)
+                    return false;
+        if (!c || !strchr("\"\\/bfnrtu", c))
+            return false;
+    }
+    return false;
+}
+
+static size_t digits(struct reader *r) {
+    size_t from = r->at;
+    while (ascii_digit(peek(r, 0)))
+        r->at++;
+    return r->at - from;
+}
+
+static bool number(struct reader *r) {
+    r->at += peek(r, 0) == '-';
+    bool zero = peek(r, 0) == '0';
+    size_t n = digits(r);
+    bool good = n > 0 && (!zero || n == 1);
+    if (peek(r, 0) == '.') {
+        r->at++;
+        good &= digits(r) > 0;
+    }
+    if (peek(r, 0) == 'e' || peek(r, 0) == 'E') {
+        r->at++;
+        r->at += peek(r, 0) == '+' || peek(r, 0) == '-';
+        good &= digits(r) > 0;
+    }
+    return good && !name_start(peek(r, 0)) && peek(r, 0) != '.';
+}
+
+static void next(struct reader *r) {
+    r->kind = T_BAD;
+    if (!skip(r))
+        return;
+    size_t from = r->at;
+    char c = peek(r, 0);
+    if (r->at == r->s.n) {
+        r->kind = T_END;
+    } else if (name_start(c)) {
+        while (name_char(peek(r, 0)))
+            r->at++;
+        r->kind = T_NAME;
+    } else if (c == '.') {
+        r->kind = peek(r, 1) == '.' && peek(r, 2) == '.' ? T_SPREAD : T_BAD;
+        r->at += 3;
+    } else if (c && strchr("!$&():=@[]{|}", c)) {
+        r->kind = T_PUNCTUATOR;
+        r->punctuator = c;
+        r->at++;
+    } else if (c == '"') {
+        r->kind = string(r) ? T_VALUE : T_BAD;
+    } else if (c == '-' || ascii_digit(c)) {
+        r->kind = number(r) ? T_VALUE : T_BAD;
+    }
+    if (r->kind != T_BAD)
+        r->text = slice_sub(r->s, from, r->at - from);
+}
+
+static bool is(const struct reader *r, char c) {
+    return r->kind == T_PUNCTUATOR && r->punctuator == c;
+}
+
+static bool is_word(const struct reader *r, const char *word) {
+    return r->kind == T_NAME && slice_eq(r->text, slice_str(word));
+}
+
+static bool take_name(struct reader *r, struct slice *out) {
+    if (r->kind != T_NAME)
+        return false;
+    *out = r->text;
+    next(r);
+    return true;
+}
+
+/* --- the grammar ------------------------------------------------------------------------------------------- */
+
+/* From an opening bracket behind the one that closes it. */
+static bool balanced(struct reader *r) {
+    char open[DEPTH_MAX];
+    size_t depth = 0;
+    do {
+        if (r->kind == T_BAD || r->kind == T_END)
+            return false;
+        if (is(r, '(') || is(r, '[') || is(r, '{')) {
+            if (depth == DEPTH_MAX)
+                return false;
+            open[depth++] = r->punctuator;
+        } else if (is(r, ')') || is(r, ']') || is(r, '}')) {
+            char wanted = r->punctuator == ')' ? '(' : r->punctuator == ']' ? '[' : '{';
+            if (open[--depth] != wanted)
+                return false;
+        }
+        next(r);
+    } while (depth);
+    return true;
+}
+
+static bool arguments(struct reader *r) {
+    return !is(r, '(') || balanced(r);
+}
+
+static bool directives(struct reader *r) {
+    struct slice name;
+    while (is(r, '@')) {
+        next(r);
+        if (!take_name(r, &name) || !arguments(r))
+            return false;
+    }
+    return true;
+}
+
+static bool add_root(struct reader *r, struct slice name, bool spread) {
+    struct document *d = r->d;
+    if (d->nroots == FIELDS_MAX)
+        return false;
+    d->roots[d->nroots++] =
+        (struct root){.owner = (unsigned)d->ndefinitions - 1, .spread = spread, .name = name};
+    return true;
+}
+
+/* Behind "...": a spread, or an inline fragment, of which the '{' is next then. */
+static bool spread(struct reader *r, bool *opens) {
+    struct slice name;
+    *opens = true;
+    if (is_word(r, "on")) {
+        next(r);
+        return take_name(r, &name) && directives(r) && is(r, '{');
+    }
+    if (r->kind == T_NAME) {
+        *opens = false;
+        return take_name(r, &name) && directives(r) && add_root(r, name, true);
+    }
+    return directives(r) && is(r, '{');
+}
+
+static bool root_field(struct reader *r) {
+    struct slice name;
+    if (!take_name(r, &name))
+        return false;
+    if (is(r, ':')) {
+        next(r);
+        if (!take_name(r, &name))
+            return false;
+    }
+    return add_root(r, name, false) && arguments(r) && directives(r) && (!is(r, '{') || balanced(r));
+}
+
+/* A definition's selection set; r is at its '{'. Inline fragments are at the root as well. */
+static bool selections(struct reader *r) {
+    size_t depth = 0;
+    bool empty = true;
+    do {
+        if (is(r, '{')) {
+            if (++depth == DEPTH_MAX)
+                return false;
+            empty = true;
+            next(r);
+        } else if (is(r, '}')) {
+            depth--;
+            if (empty)
+                return false;
+            empty = false;
+            next(r);
+        } else if (r->kind == T_SPREAD) {
+            bool opens;
+            next(r);
+            if (!spread(r, &opens))
+                return false;
+            empty = opens;
+        } else {
+            if (!root_field(r))
+                return false;
+            empty = false;
+        }
+        if (depth && is(r, '{') && !empty)
+            return false;
+    } while (depth);
+    return true;
+}
+
+static bool definition(struct reader *r) {
+    struct document *d = r->d;
+    struct definition def = {.kind = SLICE("query")};
+    struct slice type;
+    if (is_word(r, "fragment")) {
+        def.fragment = true;
+        next(r);
+        if (is_word(r, "on") || !take_name(r, &def.name) || !is_word(r, "on"))
+            return false;
+        next(r);
+        if (!take_name(r, &type) || !directives(r))
+            return false;
+    } else if (!is(r, '{')) {
+        if (!is_word(r, "query") && !is_word(r, "mutation") && !is_word(r, "subscription"))
+            return false;
+        take_name(r, &def.kind);
+        if (r->kind == T_NAME)
+            take_name(r, &def.name);
+        if (!arguments(r) || !directives(r))
+            return false;
+    }
+    for (size_t i = 0; i < d->ndefinitions; i++)
+        if (d->definitions[i].fragment == def.fragment && slice_eq(d->definitions[i].name, def.name))
+            return false;
+    size_t fragments = d->ndefinitions - d->noperations;
+    if (!is(r, '{') || (def.fragment ? fragments == FRAGMENTS_MAX : d->noperations == OPERATIONS_MAX))
+        return false;
+    d->definitions[d->ndefinitions++] = def;
+    d->noperations += !def.fragment;
+    return selections(r);
+}
+
+static size_t fragment_of(const struct document *d, struct slice name) {
+    size_t i = 0;
+    while (i < d->ndefinitions && !(d->definitions[i].fragment && slice_eq(d->definitions[i].name, name)))
+        i++;
+    return i;
+}
+
+static bool document(struct slice text, struct document *d) {
+    struct reader r = {.s = text, .d = d};
+    next(&r);
+    while (r.kind != T_END)
+        if (!definition(&r))
+            return false;
+    for (size_t i = 0; i < d->nroots; i++)
+        if (d->roots[i].spread && fragment_of(d, d->roots[i].name) == d->ndefinitions)
+            return false;
+    return d->noperations > 0;
+}
+
+bool graphql_scan(struct slice text, size_t *operations, size_t *fields) {
+    struct document *d = calloc(1, sizeof *d);
+    bool good = d && document(text, d);
+    *operations = good ? d->noperations : 0;
+    *fields = 0;
+    for (size_t i = 0; good && i < d->nroots; i++)
+        *fields += !d->roots[i].spread;
+    free(d);
+    return good;
+}
+
+/* --- requests ---------------------------------------------------------------------------------------------- */
+
+static bool add_document(struct graphql *g, struct slice text, const char *operation) {
+    if (g->n == DOCUMENTS_MAX)
+        return false;
+    struct document *d = g->documents[g->n] = calloc(1, sizeof *d);
+    if (!d)
+        return false;
+    g->n++;
+    if (!document(text, d))
+        return false;
+    if (!operation)
+        return d->noperations == 1; /* else a server can't know which one is meant */
+    bool named = false;
+    for (size_t i = 0; i < d->ndefinitions; i++)
+        named |= !d->definitions[i].fragment && slice_eq(d->definitions[i].name, slice_str(operation));
+    return named;
+}
+
+/* {"query": "…", "operationName": "…", "variables": {…}, "extensions": {…}}. Anything else at this level may be how
+ * a server names a stored query. */
+static bool add_request(struct graphql *g, json_t *o) {
+    const json_t *query = json_object_get(o, "query"), *name = json_object_get(o, "operationName"),
+                 *extensions = json_object_get(o, "extensions");
+    if (!json_is_string(query) || (name && !json_is_string(name) && !json_is_null(name)))
+        return false;
+    if (extensions && !json_is_null(extensions) && json_object_size(extensions) > 0)
+        return false;
+    for (void *it = json_object_iter(o); it; it = json_object_iter_next(o, it)) {
+        struct slice key = slice_str(json_object_iter_key(it));
+        if (!slice_eq(key, SLICE("query")) && !slice_eq(key, SLICE("operationName")) &&
+            !slice_eq(key, SLICE("variables")) && !slice_eq(key, SLICE("extensions")))
+            return false;
+    }
+    return add_document(g, slice_make(json_string_value(query), json_string_length(query)),
+                        json_string_value(name));
+}
+
+static bool read_body(const struct facts *f, struct body_view *view, struct graphql *g) {
+    static const char *const names[] = {"query", "operationName", "variables", "extensions"};
+    char text[16];
+    struct slice value;
+    for (size_t i = 0; i < 4; i++)
+        if (condition_query(f, slice_str(names[i]), text, sizeof text, &value) != TRI_NO)
+            return false;
+    condition_json_read(f, view);
+    if (json_is_object((json_t *)view->json))
+        return add_request(g, view->json);
+    size_t n = json_array_size(view->json);
+    for (size_t i = 0; i < n; i++)
+        if (!add_request(g, json_array_get(view->json, i)))
+            return false;
+    return n > 0;
+}
+
+static bool read_query(const struct facts *f, struct graphql *g) {
+    char name[256], other[16];
+    struct slice text, operation = SLICE_NONE, value;
+    g->text = malloc(QUERY_MAX);
+    if (!g->text || condition_query(f, SLICE("query"), g->text, QUERY_MAX, &text) != TRI_YES)
+        return false;
+    enum tri named = condition_query(f, SLICE("operationName"), name, sizeof name - 1, &operation);
+    if (named == TRI_UNKNOWN ||
+        condition_query(f, SLICE("extensions"), other, sizeof other, &value) != TRI_NO)
+        return false;
+    if (named == TRI_YES)
+        name[operation.n] = 0;
+    return add_document(g, text, named == TRI_YES ? name : NULL);
+}
+
+void graphql_free(struct graphql *g) {
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->n; i++)
+        free(g->documents[i]);
+    free(g->text);
+    free(g);
+}
+
+static void read(const struct facts *f, struct body_view *view) {
+    if (view->graphql_read)
+        return;
+    view->graphql_read = true;
+    view->graphql_why = "the GraphQL can't be read for certain, which counts as a mutation of anything";
+    struct graphql *g = calloc(1, sizeof *g);
+    bool get = slice_eq(f->method, SLICE("GET")) || slice_eq(f->method, SLICE("HEAD"));
+    bool bare = f->body_state == FACTS_BODY_WHOLE && f->body.n == 0;
+    bool good = g && (get ? bare && read_query(f, g) : read_body(f, view, g));
+    if (good) {
+        view->graphql = g;
+        return;
+    }
+    if (!get && view->why)
+        view->graphql_why = view->why;
+    graphql_free(g);
+}
+
+/* --- conditions -------------------------------------------------------------------------------------------- */
+
+/* The root fields of one operation, through fragments. */
+static enum tri fields_hold(const struct condition *c, const struct document *d, size_t operation,
+                            bool loose) {
+    bool due[OPERATIONS_MAX + FRAGMENTS_MAX] = {false}, done[OPERATIONS_MAX + FRAGMENTS_MAX] = {false};
+    enum tri all = loose ? TRI_NO : TRI_YES;
+    due[operation] = true;
+    for (size_t k = 0; k < d->ndefinitions; k++) {
+        size_t at = k;
+        if (!due[k] || done[k])
+            continue;
+        done[k] = true;
+        for (size_t i = 0; i < d->nroots; i++) {
+            if (d->roots[i].owner != at)
+                continue;
+            if (d->roots[i].spread)
+                due[fragment_of(d, d->roots[i].name)] = true;
+            else
+                all = tri_join(all, condition_text(c, d->roots[i].name), loose);
+        }
+        k = (size_t)-1; /* from the start: a fragment that stands before may be due now */
+    }
+    return all;
+}
+
+static enum tri document_holds(const struct condition *c, const struct document *d, bool loose) {
+    enum tri all = loose ? TRI_NO : TRI_YES;
+    for (size_t i = 0; i < d->ndefinitions; i++) {
+        if (d->definitions[i].fragment)
+            continue;
+        all = tri_join(
+            all, c->field ? fields_hold(c, d, i, loose) : condition_text(c, d->definitions[i].kind), loose);
+    }
+    return all;
+}
+
+enum tri condition_graphql(const struct condition *c, const struct facts *f, struct body_view *view,
+                           size_t limit, bool loose, const char **why) {
+    enum tri all = loose ? TRI_NO : TRI_YES;
+    if (f->body_state == FACTS_BODY_WHOLE && f->body.n > limit) {
+        *why = "the body is longer than the rule looks at";
+        return TRI_UNKNOWN;
+    }
+    read(f, view);
+    if (!view->graphql) {
+        *why = view->graphql_why;
+        return TRI_UNKNOWN;
+    }
+    for (size_t i = 0; i < view->graphql->n; i++)
+        all = tri_join(all, document_holds(c, view->graphql->documents[i], loose), loose);
+    return all;
+}

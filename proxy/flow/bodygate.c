@@ -1,0 +1,47 @@
+#include "proxy/flow/bodygate.h"
+
+#include "proxy/flow/refusal.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+static void gate_judge(struct xchg *x, enum facts_body state) {
+    x->client->want_body(x, false);
+    x->facts.body_state = state;
+    x->facts.body = state == FACTS_BODY_WHOLE ? buf_slice(&x->held) : SLICE_NONE;
+    x->holding = false;
+    xchg_decide(x);
+}
+
+bool bodygate_begin(struct xchg *x) {
+    if (x->body_done)
+        return false;
+    size_t most = policy_needs_body(x->box->policy, &x->facts);
+    if (most == 0)
+        return false;
+    if (x->req.framing == HTTP_BODY_LENGTH && x->req.length > most) {
+        x->facts.body_state = FACTS_BODY_OVER;
+        return false;
+    }
+    buf_init(&x->held, most + IO_SCRATCH);
+    x->held_most = most;
+    x->holding = true;
+    xchg_enter(x, XCHG_SECTION);
+    if (x->req.expect_continue) {
+        x->proceed_said = true;
+        x->client->proceed(x);
+    }
+    if (x->state == XCHG_SECTION)
+        x->client->want_body(x, true);
+    return true;
+}
+
+void bodygate_feed(struct xchg *x, struct slice bytes) {
+    if (buf_put(&x->held, bytes))
+        refusal_trouble(x, 503, "no-memory", "out of memory");
+    else if (buf_len(&x->held) > x->held_most)
+        gate_judge(x, FACTS_BODY_OVER);
+}
+
+void bodygate_body_end(struct xchg *x) {
+    gate_judge(x, FACTS_BODY_WHOLE);
+}
