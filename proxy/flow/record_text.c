@@ -238,9 +238,15 @@ int record_line(const struct record *r, bool colour, struct buf *out) {
         put_safe(out, r->url);
     }
     line_refs(r, out);
-    if (r->reason.n) {
+    bool by_rule =
+        r->event == RECORD_VERDICT && !r->denied && r->rule.n; /* then the reason says nothing more */
+    if (by_rule || r->reason.n) {
         buf_puts(out, " (");
-        put_safe(out, r->reason);
+        put_safe(out, by_rule ? r->rule : r->reason);
+        if (by_rule && r->credential.n) {
+            buf_puts(out, ", with ");
+            put_safe(out, r->credential);
+        }
         buf_putc(out, ')');
     }
     if (r->id.text[0])

@@ -150,6 +150,14 @@ static void lines_for_people(void **state) {
     r.denied = false;
     r.reason = SLICE_NONE;
     expect_line(&r, false, "exeat: allowed POST https://a.test/x [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
+    r.reason = SLICE("allowed");
+    r.rule = SLICE("my.policy:7");
+    expect_line(&r, false,
+                "exeat: allowed POST https://a.test/x (my.policy:7) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
+    r.credential = SLICE("github");
+    expect_line(
+        &r, false,
+        "exeat: allowed POST https://a.test/x (my.policy:7, with github) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
     struct record push = a_record();
     push.refs_omitted = 4;
     expect_line(&push, false,
