@@ -82,11 +82,35 @@ static int try_folder(const struct sources *s, const char *folder, size_t n, con
     return try_open(s, path, resolved, text, msg);
 }
 
+static bool has_file(const char *folder, size_t n, const char *name, char path[static 4096]) {
+    int len = snprintf(path, 4096, "%.*s/%s", (int)n, folder, name);
+    return n < 4096 && len > 0 && len < 4096 && access(path, R_OK) == 0;
+}
+
+/* A file of the command line is where it was said to be, or nowhere; but who meant a ready-made one is told its path. */
+static void tell_ready_made(const struct sources *s, const char *name, struct errmsg *msg) {
+    char path[4096];
+    for (const char *p = s->path; p && *p;) {
+        size_t n = strcspn(p, ":");
+        if (n && has_file(p, n, name, path)) {
+            errmsg_set(msg, ERR_NOTFOUND, "no such file here; there is %s", path);
+            return;
+        }
+        p += n + (p[n] == ':');
+    }
+    if (has_file(EXEAT_POLICYDIR, strlen(EXEAT_POLICYDIR), name, path))
+        errmsg_set(msg, ERR_NOTFOUND, "no such file here; there is %s", path);
+}
+
 int sources_read(void *arg, const char *from, const char *name, struct buf *resolved, struct buf *text,
                  struct errmsg *msg) {
     const struct sources *s = arg;
-    if (!from || name[0] == '/')
-        return try_open(s, name, resolved, text, msg);
+    if (!from || name[0] == '/') {
+        int err = try_open(s, name, resolved, text, msg);
+        if (err == ERR_NOTFOUND && !strchr(name, '/'))
+            tell_ready_made(s, name, msg);
+        return err;
+    }
     const char *slash = strrchr(from, '/');
     int r = slash ? try_folder(s, from, slash == from ? 1 : (size_t)(slash - from), name, resolved, text, msg)
                   : try_open(s, name, resolved, text, msg);
@@ -99,8 +123,9 @@ int sources_read(void *arg, const char *from, const char *name, struct buf *reso
     if (r == ERR_NOTFOUND)
         r = try_folder(s, EXEAT_POLICYDIR, strlen(EXEAT_POLICYDIR), name, resolved, text, msg);
     if (r == ERR_NOTFOUND)
-        errmsg_set(msg, r, "no such file, neither beside the file that includes it nor in %s%s%s",
-                   s->path ? s->path : "", s->path ? " nor in " : "", EXEAT_POLICYDIR);
+        errmsg_set(msg, r, "no such file, neither beside the file that includes it nor in %s%s%s%s",
+                   s->path ? s->path : "", s->path ? " nor in " : "", EXEAT_POLICYDIR,
+                   s->path ? "" : " (EXEAT_POLICY_PATH names further folders)");
     return r;
 }
 

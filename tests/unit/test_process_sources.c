@@ -103,6 +103,11 @@ static void what_is_no_policy(void **state) {
     /* a file of the command line is where it was said to be, or nowhere */
     assert_int_equal(read_file(&s, NULL, "three.policy", resolved, text, &msg), ERR_NOTFOUND);
     assert_non_null(strstr(msg.text, "no such file"));
+    /* ... and that a ready-made one of the name is elsewhere is said */
+    s.path = "/nowhere:shared";
+    assert_int_equal(read_file(&s, NULL, "three.policy", resolved, text, &msg), ERR_NOTFOUND);
+    assert_non_null(strstr(msg.text, "there is shared/three.policy"));
+    s.path = NULL;
     assert_int_equal(read_file(&s, "top.policy", "four.policy", resolved, text, &msg), ERR_NOTFOUND);
     assert_non_null(strstr(msg.text, "beside"));
     assert_int_equal(read_file(&s, NULL, "a", resolved, text, &msg), ERR_IO);
