@@ -6,7 +6,7 @@
 #include "proxy/command/commands.h"
 
 static void print_help(void) {
-    puts("exeat: written leave to go out of the gate\n"
+    puts("exeat: runs a command whose only way out is a proxy that denies what no policy allows\n"
          "\n"
          "usage: exeat COMMAND [ARG...]\n");
     for (const struct command *c = commands; c->name; c++)
@@ -26,6 +26,10 @@ int command_help(int argc, char **argv) {
         char *args[] = {argv[1], option, NULL};
         if (strcmp(c->name, argv[1]) == 0 && c->run != command_help && c->run != command_version)
             return c->run(2, args);
+    }
+    if (strcmp(argv[1], "help") != 0 && strcmp(argv[1], "version") != 0) {
+        log_error("help: unknown command '%s'; try 'exeat --help'", argv[1]);
+        return EXIT_BAD_USAGE;
     }
     print_help();
     return EXIT_SUCCESS;

@@ -120,7 +120,7 @@ static const struct option_row rows[] = {
     {0, "log", "FILE", take_log,
      "where decisions are written to, a JSON line each (default: decisions.jsonl in the state directory)"},
     {0, "redis", "URL", take_redis,
-     "also write decisions to the stream exeat:decisions:\nredis://[user:password@]HOST:PORT[/DB] or "
+     "also write decisions to the stream exeat:decisions:\nredis://[[user]:password@]HOST[:PORT][/DB] or "
      "unix:PATH"},
     {0, "upstream-ca", "FILE", take_upstream_ca,
      "further roots (PEM) that servers' certificates may be signed by; may be repeated"},
