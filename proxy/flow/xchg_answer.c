@@ -99,7 +99,8 @@ static int answer_heads(struct xchg *x, struct slice *in) {
         if (r || (x->resp.interim && ++x->interims > ANSWER_INTERIM_MAX)) {
             enum http_refusal why = x->up_scan.refusal ? x->up_scan.refusal : x->resp.refusal;
             char text[256];
-            snprintf(text, sizeof text, "the upstream's answer is malformed: %s", http_refusal_text(why));
+            snprintf(text, sizeof text, "the upstream's answer is malformed: %s",
+                     why ? http_refusal_text(why) : "too many interim answers (1xx)");
             answer_broken(x, 502, "upstream-malformed", text);
             return ERR_DENIED;
         }

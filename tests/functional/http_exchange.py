@@ -223,6 +223,17 @@ def interim_answers_are_passed_on(t):
 
 
 @tap.test
+def interim_answers_without_end_are_refused_in_words(t):
+    flood = b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100 + response(200, "ok")
+    r, _ = through(t, """
+        a = tls("a.test").get("/ok")
+        report([a.status, a.body.decode()])
+    """, flood)
+    tap.equal(r.reports[0][0], 502)
+    tap.contains(r.reports[0][1], "too many interim answers")
+
+
+@tap.test
 def alt_svc_is_taken_off(t):
     r, _ = through(t, '''
         a = tls("a.test").get("/ok")
