@@ -95,10 +95,8 @@ static int check_options(struct prepared *p, struct buf *out) {
     for (size_t i = 0; i < c->resolves.n; i++) {
         struct resolve_pin pin;
         int r = resolve_pin_parse(slice_str(c->resolves.list[i]), &pin, &msg);
-        if (r < 0) {
-            errmsg_prefix(&msg, "--resolve");
+        if (r < 0)
             worst = complain(out, r, &msg);
-        }
     }
     if (c->redis) {
         struct redis_url url;
@@ -106,10 +104,8 @@ static int check_options(struct prepared *p, struct buf *out) {
         _Static_assert(sizeof p->redis_path == sizeof url.path, "a path fits");
         memcpy(p->redis_path, url.path, sizeof p->redis_path);
         redis_url_release(&url);
-        if (r < 0) {
-            errmsg_prefix(&msg, "--redis");
+        if (r < 0)
             worst = complain(out, r, &msg);
-        }
     }
     return worst;
 }
