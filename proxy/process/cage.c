@@ -1,5 +1,6 @@
 #include "proxy/process/cage.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,19 @@ static int cover_file(struct cage *c, const char *path) {
     return 0;
 }
 
+/* What is laid over a file hides one name of it. Another one (a hard link) can be anywhere, and would be read inside. */
+static int cover_secret(struct cage *c, const char *path, struct errmsg *msg) {
+    struct stat st;
+    if (path && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1)
+        return errmsg_set(
+            msg, ERR_USAGE,
+            "%s has %ju names (hard links), of which only this one would be covered inside: put a copy in "
+            "its place",
+            path, (uintmax_t)st.st_nlink);
+    int r = cover_file(c, path);
+    return r < 0 ? errmsg_errno(msg, r, "%s, which is to be covered in the sandbox", path) : 0;
+}
+
 static int cage_cover(struct cage *c, struct errmsg *msg) {
     const struct prepared *p = c->p;
     size_t n = p->vault ? vault_count(p->vault) : 0;
@@ -43,18 +57,19 @@ static int cage_cover(struct cage *c, struct errmsg *msg) {
     c->drop = calloc(n + 1, sizeof *c->drop);
     if (!c->cover || !c->drop)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
-    int r = cover_file(c, p->config->vault);
+    int r = cover_secret(c, p->config->vault, msg);
     size_t ndrop = 0;
     for (size_t i = 0; r == 0 && i < n; i++) {
         struct vault_source source = vault_source(p->vault, i);
         if (source.kind == VAULT_FROM_FILE)
-            r = cover_file(c, source.name);
+            r = cover_secret(c, source.name, msg);
         if (source.kind == VAULT_FROM_ENV)
             c->drop[ndrop++] = source.name;
     }
-    if (r == 0)
-        r = cover_file(c, p->config->log);
-    return r < 0 ? errmsg_errno(msg, r, "a file that is to be covered in the sandbox") : 0;
+    if (r < 0)
+        return r;
+    r = cover_file(c, p->config->log);
+    return r < 0 ? errmsg_errno(msg, r, "%s, which is to be covered in the sandbox", p->config->log) : 0;
 }
 
 static int cage_environment(struct cage *c, char *const *env, struct errmsg *msg) {
