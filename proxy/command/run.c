@@ -1,5 +1,6 @@
-#include <stdlib.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -151,11 +152,18 @@ static int print_help(void) {
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
+/* A file beyond the user's limit is an error that says so. (Not ignored: the command would inherit that.) */
+static void on_file_limit(int sig) {
+    (void)sig;
+}
+
 int command_run(int argc, char **argv) {
     static struct run run; /* its lists are long */
     struct errmsg msg;
     struct sandbox_inherit inherit;
     sandbox_inherit_take(&inherit);
+    if (!(inherit.ignored & 1ull << (SIGXFSZ - 1)))
+        signal(SIGXFSZ, on_file_limit);
     config_init(&run.config);
     int first;
     if (options_parse(rows, ROWS, argc, argv, &run, &first, &msg) < 0) {

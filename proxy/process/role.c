@@ -42,6 +42,8 @@ int role_ready(struct role_base *b, enum confine_role confine, const struct msg_
     struct errmsg msg;
     /* a reader of standard error that is gone ends nobody; helpers of the keeper have run by now and did not inherit this */
     signal(SIGPIPE, SIG_IGN);
+    /* a log that reaches the user's limit for files is a gap that is counted, not an end */
+    signal(SIGXFSZ, SIG_IGN);
     int r = confine_role(confine, &msg);
     if (r < 0)
         return role_failed(b, r, slice_str(msg.text));
