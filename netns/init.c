@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -68,6 +69,21 @@ static int receive(int fd, struct msg_in *m, uint8_t *memory, size_t cap) {
     }
 }
 
+/* A socket stays in the network namespace that it was made in, and most can be connected to somebody else, or send to
+ * anybody. One end of a unix stream can't. */
+static bool is_pipe_like(int fd) {
+    int domain = -1, type = -1;
+    socklen_t n = sizeof domain;
+    struct sockaddr_storage peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) < 0 || domain != AF_UNIX)
+        return false;
+    n = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) < 0 || type == SOCK_DGRAM)
+        return false;
+    n = sizeof peer;
+    return getpeername(fd, (struct sockaddr *)&peer, &n) == 0;
+}
+
 static int settle(int fd, struct errmsg *msg) {
     sigset_t all;
     struct stat st;
@@ -82,11 +98,20 @@ static int settle(int fd, struct errmsg *msg) {
     prctl(PR_SET_NAME, "exeat-init");
     if (syscall(SYS_close_range, (unsigned)fd + 1, ~0u, 0) < 0)
         return errmsg_errno(msg, ERR_UNSUPPORTED, "close_range (Linux 5.9 or later is needed)");
-    for (int i = 0; i <= 2; i++)
-        if (fstat(i, &st) == 0 && S_ISDIR(st.st_mode))
+    for (int i = 0; i <= 2; i++) {
+        if (fstat(i, &st) < 0)
+            continue;
+        if (S_ISDIR(st.st_mode))
             return errmsg_set(
                 msg, ERR_USAGE,
                 "descriptor %d is a directory, which would be a way round what is covered inside", i);
+        if (S_ISSOCK(st.st_mode) && !is_pipe_like(i))
+            return errmsg_set(
+                msg, ERR_USAGE,
+                "descriptor %d is a socket of the host's network, which would be a way out: put a pipe "
+                "between (cat | exeat run ... | cat)",
+                i);
+    }
     return 0;
 }
 
