@@ -7,14 +7,9 @@
 #include "netns/sandbox.h"
 #include "proxy/command/commands.h"
 #include "proxy/command/options.h"
+#include "proxy/command/run.h"
 #include "proxy/process/config.h"
 #include "proxy/process/supervisor.h"
-
-/* What the rows fill in. */
-struct run {
-    struct config config;
-    bool help;
-};
 
 static int add(struct config_list *list, const char *value, struct errmsg *msg) {
     if (list->n == CONFIG_LIST_MAX)
@@ -109,7 +104,7 @@ static int take_help(void *target, char *value, struct errmsg *msg) {
     return 0;
 }
 
-static const struct option_row rows[] = {
+const struct option_row run_rows[] = {
     {'p', "policy", "FILE", take_policy,
      "what the command may do, exeat-policy(5); may be repeated, the files add up.\nWithout one everything "
      "is denied"},
@@ -135,14 +130,14 @@ static const struct option_row rows[] = {
     {'v', "verbose", NULL, take_verbose, "every decision on standard error"},
     {'h', "help", NULL, take_help, "this text"},
 };
-#define ROWS (sizeof rows / sizeof rows[0])
+const size_t run_nrows = sizeof run_rows / sizeof run_rows[0];
 
 static int print_help(void) {
     puts("usage: exeat run [OPTION]... [--] COMMAND [ARG...]\n"
          "\n"
          "Runs COMMAND in namespaces of its own, whose only way out is a proxy that denies what no policy "
          "allows.\n");
-    options_print(rows, ROWS, stdout);
+    options_print(run_rows, run_nrows, stdout);
     puts("\n"
          "Exit status: the command's own; 128+N if signal N ended it; 125 if exeat itself fails;\n"
          "126 if the command can't be run; 127 if it is not found.\n"
@@ -166,7 +161,7 @@ int command_run(int argc, char **argv) {
         signal(SIGXFSZ, on_file_limit);
     config_init(&run.config);
     int first;
-    if (options_parse(rows, ROWS, argc, argv, &run, &first, &msg) < 0) {
+    if (options_parse(run_rows, run_nrows, argc, argv, &run, &first, &msg) < 0) {
         log_error("run: %s; try 'exeat run --help'", msg.text);
         return EXIT_BAD_USAGE;
     }

@@ -149,6 +149,8 @@ struct policy *tool_load(struct tool *t, const char *const *files, size_t nfiles
     struct policy_diags diags;
     policy_diags_init(&diags);
     int r = tool_load_quietly(t, files, nfiles, &p, &diags);
+    for (size_t i = 0; i < diags.n; i++)
+        t->unreadable |= diags.list[i].line == 0; /* what is in a file has a line */
     if (r < 0 && r != ERR_PARSE)
         log_error("%s", err_text(r));
     if (r == ERR_PARSE && t->json) {

@@ -19,6 +19,7 @@ enum { TOOL_FINDINGS = 1, TOOL_TROUBLE = 2 };
 /* What the options say. */
 struct tool {
     bool json, help, check;
+    bool unreadable; /* tool_load: a file that was named could not be read */
     struct policy_set sets[POLICY_VARS_MAX];
     size_t nsets;
     const char *vault, *body;

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""exeat policy check, test, explain, diff, replay and fmt, as they are typed: what is printed, and the exit status."""
+import json
+import os
+
+import exeat
+import pki
+import raw
+import servers
+import tap
+import work
+
+POLICIES = os.path.join(exeat.TOP, "policy")
+
+
+def files(**named):
+    """A folder with these files; names end in .policy unless they have a dot of their own."""
+    folder = work.folder("policies.", user=exeat.as_user(), mode=0o755)
+    for name, text in named.items():
+        work.write(os.path.join(folder, name.replace("__", ".").replace("_", "-") + ("" if "__" in name else ".policy")), text)
+    return folder
+
+
+def policy(folder, *args, **options):
+    env = {"EXEAT_POLICY_PATH": POLICIES, **options.pop("env", {})}
+    return exeat.call("policy", *[os.path.join(folder, a[1:]) if a.startswith("@") else a for a in args], env=env, **options)
+
+
+@tap.test
+def check_tells_errors_with_a_caret_and_warnings():
+    folder = files(good="allow GET https://a.test/**\n", bad="allow get https://a.test/\n",
+                   odd="allow GTE https://a.test/\nallow GET https://a.test/x with c\n")
+    r = policy(folder, "check", "@good.policy")
+    tap.equal((r.code, r.err), (0, ""))
+    r = policy(folder, "check", "@bad.policy")
+    tap.equal(r.code, 1)
+    tap.contains(r.err, ":1:7: error: ")
+    tap.contains(r.err, "        ^~~\n")
+    r = policy(folder, "check", "@odd.policy")
+    tap.equal(r.code, 1)
+    tap.contains(r.out, "did you mean GET?")
+    tap.contains(r.out, "no `expect` proves this rule")
+    r = policy(folder, "check", "--json", "@odd.policy")
+    found = json.loads(r.out)["findings"]
+    tap.equal([(f["code"], f["rule"]["line"]) for f in found], [("unknown-method", 1), ("no-expect", 2)])
+    tap.contains(json.dumps(json.loads(policy(folder, "check", "--json", "@bad.policy").out)), '"column": 7')
+    work.write(os.path.join(folder, "credentials"), "credential d\n    for https://a.test\n    from env X\n    inject bearer\n",
+               0o600, exeat.as_user())
+    r = policy(folder, "check", "--vault", "@credentials", "@odd.policy")
+    tap.contains(r.out, "the vault defines no credential 'c'")
+
+
+@tap.test
+def wrong_usage_and_unreadable_files_are_2():
+    folder = files(good="allow GET https://a.test/**\n")
+    for args in (["check"], ["diff", "@good.policy"], ["frob"], [], ["check", "--frob", "@good.policy"], ["explain", "@good.policy", "GET", "ftp://x/"],
+                 ["replay", "@none.jsonl", "@good.policy"], ["fmt", "@none.policy"], ["diff", "@none.policy", "@good.policy"],
+                 ["explain", "@good.policy", "push", "https://a.test/r", "refs/heads/x", "frob"], ["test", "@none.policy"],
+                 ["check", "@none.policy"]):
+        r = policy(folder, *args)
+        tap.equal(r.code, 2, str(args))
+        tap.ok(r.err or r.out, str(args))
+
+
+@tap.test
+def test_proves_and_counts():
+    folder = files(p="let repo\nallow GET https://a.test/$repo/*\nexpect allow GET https://a.test/$repo/x\n",
+                   fails="allow GET https://a.test/x\nexpect deny GET https://a.test/x\nexpect allow GET https://a.test/x\n",
+                   good__policy_test='# from outside\npolicy "p.policy"\nset repo = r\nexpect allow GET https://a.test/r/y\n'
+                                     "expect deny POST https://a.test/r/y\n",
+                   wrong__policy_test='policy "p.policy"\nset repo = r\nexpect allow PUT https://a.test/r/y\n',
+                   broken__policy_test='policy "p.policy"\nallow PUT https://a.test/r/y\n')
+    r = policy(folder, "test", "--set", "repo=q", "@p.policy")
+    tap.equal(r.code, 0)
+    tap.contains(r.out, "1 expectations, 0 failed")
+    r = policy(folder, "test", "@fails.policy")
+    tap.equal(r.code, 1)
+    tap.contains(r.out, "2 expectations, 1 failed")
+    tap.contains(r.out, "fails.policy:1 decides: allow GET https://a.test/x")
+    r = policy(folder, "test", "@good.policy-test")
+    tap.equal(r.code, 0)
+    tap.contains(r.out, "3 expectations, 0 failed")
+    r = policy(folder, "test", "--json", "@wrong.policy-test")
+    tap.equal(r.code, 1)
+    tap.equal((json.loads(r.out)["failed"], json.loads(r.out)["files"][0]["errors"][0]["line"]), (1, 3))
+    tap.equal(policy(folder, "test", "@broken.policy-test").code, 2)
+
+
+@tap.test
+def every_preset_is_good():
+    names = sorted(n for n in os.listdir(POLICIES) if n.endswith(".policy"))
+    for name in names:
+        path = os.path.join(POLICIES, name)
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        sets = [a for n in ("repo", "project") if "\nlet %s " % n in text or "\nlet %s\n" % n in text for a in ("--set", n + "=acme/app")]
+        r = exeat.call("policy", "check", *sets, path)
+        tap.equal((r.code, r.err), (0, ""), name)
+        r = exeat.call("policy", "test", *sets, path)
+        tap.equal(r.code, 0, name)
+        tap.lacks(r.out, ": 0 expectations")
+    tap.ok(len(names) > 20, names)
+
+
+@tap.test
+def explain_tells_what_came_close():
+    folder = files(p="allow GET https://a.test/v1/*\nallow push https://g.test/acme/app refs/heads/fix/* create\n"
+                     "deny GET https://a.test/v1/secret\n")
+    r = policy(folder, "explain", "@p.policy", "GET", "https://a.test/v1/x?y=z")
+    tap.equal(r.code, 0)
+    tap.contains(r.out, "allow GET https://a.test/v1/x?y=z")
+    r = policy(folder, "explain", "@p.policy", "GET", "https://a.test/v1/secret", "--json")
+    tap.equal(r.code, 1)
+    tap.equal((json.loads(r.out)["reason"], json.loads(r.out)["rule"]["line"]), ("denied-by-rule", 3))
+    r = policy(folder, "explain", "@p.policy", "GET", "https://a.test/v2/x", "-H", "Accept: x", "--body", "-", stdin="{}")
+    tap.equal(r.code, 1)
+    tap.contains(r.out, "path: its pattern does not take /v2/x")
+    tap.contains(r.out, "allow GET https://a.test/v2/x\n")
+    r = policy(folder, "explain", "@p.policy", "push", "https://g.test/acme/app.git", "refs/heads/fix/1", "0" * 40, "1" * 40)
+    tap.equal(r.code, 0)
+    r = policy(folder, "explain", "@p.policy", "push", "https://g.test/acme/app", "refs/heads/main", "delete")
+    tap.equal(r.code, 1)
+    tap.contains(r.out, "allow push https://g.test/acme/app refs/heads/main delete")
+
+
+@tap.test
+def diff_says_what_changes():
+    folder = files(a="allow GET https://a.test/docs/**\n", b="allow GET https://a.test/*/x\n")
+    r = policy(folder, "diff", "@a.policy", "@b.policy")
+    tap.equal(r.code, 1)
+    tap.contains(r.out, "becomes permitted:\n+ GET https://a.test/*/x\n")
+    tap.contains(r.out, "but permitted already by")
+    tap.contains(r.out, " on /docs/x\n")
+    tap.lacks(r.out, "\033[")
+    r = policy(folder, "diff", "@a.policy", "@a.policy")
+    tap.equal(r.code, 0)
+    r = policy(folder, "diff", "--json", "@a.policy", "@b.policy")
+    tap.equal(sorted(d["change"] for d in json.loads(r.out)["differences"]), ["gain", "loss"])
+
+
+@tap.test
+def replay_judges_what_was_recorded(t):
+    authority = pki.Pki()
+    server = t.use(raw.RawServer(tls=authority.leaf("a.test"), answer=servers.response(200, "x")))
+    run = exeat.run("allow GET https://a.test/**\n", "for i in 1 2 3; do curl -sS https://a.test/$i; done; "
+                    "curl -sS -o /dev/null -d x https://a.test/4; true", resolve=server.resolve("a.test"), upstream_ca=authority.ca)
+    tap.equal(len(run.verdicts()), 4)
+    folder = files(same="allow GET https://a.test/**\n", other="allow GET https://a.test/1\nallow POST https://a.test/4\n")
+    r = policy(folder, "replay", run.log, "@same.policy")
+    tap.equal(r.code, 0)
+    tap.contains(r.out, "4 requests judged, 0 differ")
+    r = policy(folder, "replay", run.log, "@other.policy")
+    tap.equal(r.code, 1)
+    tap.contains(r.out, "2 permitted then, denied now")
+    tap.contains(r.out, "1 denied then, permitted now")
+    tap.contains(r.out, "4 requests judged, 3 differ")
+    tap.equal(sorted(g["count"] for g in json.loads(policy(folder, "replay", "--json", run.log, "@other.policy").out)["groups"]), [1, 2])
+    tap.equal(policy(folder, "replay", "@same.policy", "@same.policy").code, 2)
+
+
+@tap.test
+def fmt_formats_in_place_and_checks():
+    folder = files(p="allow  GET   https://a.test/ #c\nallow GET,HEAD https://a.test/x\n")
+    path = os.path.join(folder, "p.policy")
+    work.give(folder, exeat.as_user())
+    work.give(path, exeat.as_user())
+    r = policy(folder, "fmt", "--check", "@p.policy")
+    tap.equal((r.code, r.out), (1, path + "\n"))
+    tap.equal(policy(folder, "fmt", "@p.policy").code, 0)
+    with open(path, encoding="utf-8") as f:
+        tap.equal(f.read(), "allow GET      https://a.test/  #c\nallow GET,HEAD https://a.test/x\n")
+    tap.equal(policy(folder, "fmt", "--check", "@p.policy").code, 0)
+    tap.equal(policy(folder, "fmt", "-", stdin="allow  GET https://a.test/\n").out, "allow GET https://a.test/\n")
+    tap.equal(os.listdir(folder), ["p.policy"])
+
+
+if __name__ == "__main__":
+    tap.main()
