@@ -185,7 +185,12 @@ static int example_read(void *arg, const char *from, const char *name, struct bu
     if (from)
         return disk_read((void *)(uintptr_t)e->dir, NULL, name, resolved, text, msg);
     buf_puts(resolved, name);
-    return buf_put(text, e->text);
+    /* mdoc writes a backslash as \e */
+    for (size_t i = 0; i < e->text.n; i++) {
+        buf_putc(text, e->text.p[i]);
+        i += e->text.p[i] == '\\' && i + 1 < e->text.n && e->text.p[i + 1] == 'e';
+    }
+    return text->failed ? ERR_LIMIT : 0;
 }
 
 /* Each block of exeat-policy(5) that is marked as an example loads. */

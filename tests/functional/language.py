@@ -1,0 +1,203 @@
+"""The policy language on the wire: conditions on bodies, limits, max-body, ask, tunnels, private addresses."""
+import gzip
+import json
+
+import client
+import exeat
+import tap
+from pki import Pki
+from servers import RawServer, response
+
+pki = Pki()
+
+POLICY = '''
+allow POST https://a.test/json   where json base == "main"
+allow POST https://a.test/small  max-body 64KiB where json base == "main"
+allow POST https://a.test/deny
+deny  POST https://a.test/deny   where json role == admin
+allow GET,POST https://a.test/graphql where graphql operation == query
+allow GET,POST https://a.test/limit limit 3/d
+allow POST https://a.test/max    max-body 1KiB
+ask   POST https://a.test/ask    note "releases are looked at"
+allow GET  https://a.test/head   where header X-Kind ~ (a|b)+ and query ref == main
+tunnel     https://pinned.test
+'''
+
+CURL = '''
+def curl(*words, data=None):
+    p = subprocess.run(["curl", "-sS", "-m", "20", "-w", "\\n%{http_code}", *words], input=data,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    body, _, status = p.stdout.decode("latin-1").rpartition("\\n")
+    return [int(status), body]
+
+def post(path, body, *words, type="application/json"):
+    if isinstance(body, str):
+        body = body.encode()
+    return curl("-H", "Content-Type: " + type, "--data-binary", "@-", *words, "https://a.test" + path, data=body)
+'''
+
+
+ANSWER = [("body",), response(200, "ok")]
+
+
+def through(t, code, policy=POLICY):
+    server = t.use(RawServer(ANSWER, tls=pki.leaf("a.test", "pinned.test")))
+    r = client.run(policy, [CURL, code], resolve=[server.resolve("a.test"), server.resolve("pinned.test")],
+                   upstream_ca=pki.ca)
+    return r, server
+
+
+def statuses(r):
+    return [report[0] for report in r.reports]
+
+
+@tap.test
+def a_condition_on_json_decides_and_the_body_arrives_whole(t):
+    good = json.dumps({"base": "main", "fill": "x" * 300000})
+    r, server = through(t, '''
+        report(post("/json", %r))
+        report(post("/json", %r, "-H", "Transfer-Encoding: chunked"))
+        report(post("/json", '{"base":"other"}'))
+    ''' % (good, good))
+    tap.equal(statuses(r), [200, 200, 403])
+    tap.equal([q.body.decode() for q in server.requests], [good, good])
+    tap.ok('base == "main"' in r.reports[2][1], r.reports[2])
+    tap.equal(r.verdict(verdict="deny")["reason"].count("base"), 1)
+
+
+@tap.test
+def what_can_not_be_read_for_certain_is_no_match(t):
+    packed = gzip.compress(b'{"base":"main"}')
+    r, server = through(t, '''
+        report(post("/json", '{"base":"main","base":"main"}'))
+        report(post("/json", '{"base":"main","BASE":"x"}'))
+        report(post("/json", '{"base":["main"]}'))
+        report(post("/json", '{"base":"main"'))
+        report(post("/json", '{"base":"main"}', type="text/plain"))
+        report(post("/json", '{"base":"main"}', type="application/json; charset=utf-16"))
+        report(post("/json", %r, "-H", "Content-Encoding: gzip"))
+        report(post("/json", ""))
+    ''' % packed)
+    tap.equal(statuses(r), [403] * 8)
+    tap.equal(server.requests, [])
+
+
+@tap.test
+def the_same_is_a_match_for_a_deny(t):
+    packed = gzip.compress(b'{"role":"user"}')
+    r, server = through(t, '''
+        report(post("/deny", '{"role":"user"}'))
+        report(post("/deny", '{}'))
+        report(post("/deny", '{"role":"admin"}'))
+        report(post("/deny", '{"role":"user","role":"admin"}'))
+        report(post("/deny", '{"ROLE":"admin"}'))
+        report(post("/deny", 'role=user', type="application/x-www-form-urlencoded"))
+        report(post("/deny", %r, "-H", "Content-Encoding: gzip"))
+    ''' % packed)
+    tap.equal(statuses(r), [200, 200, 403, 403, 403, 403, 403])
+    tap.equal(len(server.requests), 2)
+
+
+@tap.test
+def a_body_over_the_limit_is_not_held(t):
+    r, server = through(t, '''
+        big = json.dumps({"base": "main", "fill": "x" * 1100000})
+        report(post("/json", big))
+        report(post("/json", big, "-H", "Transfer-Encoding: chunked", "-H", "Expect:"))
+        report(post("/small", json.dumps({"base": "main", "fill": "x" * 60000})))
+        report(post("/small", json.dumps({"base": "main", "fill": "x" * 70000})))
+        report(post("/deny", '{"role":"user","fill":"' + "x" * 1100000 + '"}'))
+    ''')
+    tap.equal(statuses(r), [403, 403, 200, 403, 403])
+    tap.equal([len(q.body) for q in server.requests], [60000 + len('{"base": "main", "fill": ""}')])
+
+
+@tap.test
+def a_limit_answers_429_and_says_when_to_come_again(t):
+    r, server = through(t, '''
+        for _ in range(4):
+            report(curl("https://a.test/limit"))
+        report(curl("-i", "https://a.test/limit"))
+    ''')
+    tap.equal(statuses(r), [200, 200, 200, 429, 429])
+    wait = [line.split(":")[1] for line in r.reports[4][1].lower().split("\r\n") if line.startswith("retry-after")]
+    tap.ok(len(wait) == 1 and 20000 < int(wait[0]) <= 28800, r.reports[4])
+    tap.equal(len(server.requests), 3)
+    tap.equal(["permits 3 requests a day" in v["reason"] for v in r.verdicts(verdict="deny")], [True, True])
+
+
+@tap.test
+def max_body_refuses_what_is_declared_and_cuts_off_what_is_not(t):
+    r, server = through(t, '''
+        report(post("/max", b"x" * 1024))
+        report(post("/max", b"x" * 1025))
+        report(post("/max", b"x" * 1024, "-H", "Transfer-Encoding: chunked"))
+        report(post("/max", b"x" * 200000, "-H", "Transfer-Encoding: chunked"))
+    ''')
+    tap.equal(statuses(r), [200, 413, 200, 413])
+    tap.equal([len(q.body) for q in server.requests if q.body is not None and len(q.body) == 1024], [1024, 1024])
+    tap.ok(all(len(q.body or b"") <= 1024 for q in server.requests), server.requests)
+
+
+@tap.test
+def graphql_queries_pass_and_mutations_do_not(t):
+    r, server = through(t, '''
+        def gql(document, **more):
+            return post("/graphql", json.dumps(dict(query=document, **more)))
+        report(gql("{ viewer { login } }"))
+        report(gql("query A { ...R } fragment R on Query { viewer { login } }", operationName="A"))
+        report(gql("mutation { deleteRef(input: {}) { id } }"))
+        report(gql("query A { a } mutation B { b }", operationName="A"))
+        report(post("/graphql", json.dumps([{"query": "{ a }"}, {"query": "{ b }"}])))
+        report(post("/graphql", json.dumps([{"query": "{ a }"}, {"query": "mutation { b }"}])))
+        report(post("/graphql", '{"id":"42"}'))
+        report(gql("{ a }", extensions={"persistedQuery": {"version": 1}}))
+        report(curl("-G", "--data-urlencode", "query={ viewer { login } }", "https://a.test/graphql"))
+        report(curl("-G", "--data-urlencode", "query=mutation { a }", "https://a.test/graphql"))
+    ''')
+    tap.equal(statuses(r), [200, 200, 403, 403, 200, 403, 403, 403, 200, 403])
+
+
+@tap.test
+def an_ask_is_refused_in_words_of_its_own(t):
+    r, server = through(t, 'report(post("/ask", "{}"))')
+    tap.equal(statuses(r), [403])
+    tap.ok("waits for a person" in r.reports[0][1] and "releases are looked at" in r.reports[0][1], r.reports[0])
+    tap.equal(server.requests, [])
+
+
+@tap.test
+def a_host_of_a_tunnel_is_refused_in_words_of_its_own(t):
+    r, server = through(t, 'report(curl("https://pinned.test/"))')
+    tap.equal(statuses(r), [403])
+    tap.ok("unread" in r.reports[0][1], r.reports[0])
+    tap.equal(server.requests, [])
+
+
+@tap.test
+def headers_and_queries_are_conditions(t):
+    r, server = through(t, '''
+        report(curl("-H", "X-Kind: abba", "https://a.test/head?ref=main"))
+        report(curl("-H", "X-Kind: abba", "https://a.test/head?ref=main&ref=x"))
+        report(curl("-H", "X-Kind: abba", "-H", "x-kind: a", "https://a.test/head?ref=main"))
+        report(curl("-H", "X-Kind: abc", "https://a.test/head?ref=main"))
+    ''')
+    tap.equal(statuses(r), [200, 403, 403, 403])
+
+
+@tap.test
+def pipelined_requests_behind_a_held_body_keep_their_order(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        body = '{"base":"main"}'
+        one = "POST /json HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(body), body)
+        other = one.replace("main", "evil")
+        c.send(one + other + one)
+        report([c.answer().status for _ in range(3)])
+    ''')
+    tap.equal(r.reports, [[200, 403, 200]])
+    tap.equal(len(server.requests), 2)
+
+
+if __name__ == "__main__":
+    tap.main()
