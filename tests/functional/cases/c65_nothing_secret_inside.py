@@ -137,8 +137,7 @@ for pid in sorted(int(p) for p in os.listdir("/proc") if p.isdigit()):
     if pid == os.getpid(): continue
     with open("/proc/%d/cmdline" % pid, "rb") as f: line = f.read()
     ours = line.startswith(b"exeat") or pid == 1
-    traced = libc.ptrace(16, pid, 0, 0) == 0
-    if traced: libc.ptrace(17, pid, 0, 0)
+    traced = libc.ptrace(0x4206, pid, 0, 0) == 0  # SEIZE: an ATTACH would stop our own shell, for good if we end first
     fd = libc.syscall(434, pid, 0)
     stolen = libc.syscall(438, fd, 0, 0) if fd >= 0 else -1
     print("PROCESS", pid, line[:60], "traced" if traced and ours else "", "stolen" if stolen >= 0 and ours else "")
