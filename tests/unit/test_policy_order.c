@@ -20,7 +20,20 @@ static unsigned pick(unsigned n) {
 }
 
 /* What rules are made of. */
-static const char *const verbs[] = {"allow", "allow", "allow", "deny"};
+static const char *const verbs[] = {"allow", "allow", "allow", "deny", "ask", "tunnel"};
+static const char *const wheres[] = {"",
+                                     "",
+                                     "where json a == x",
+                                     "where json a != x",
+                                     "where json a in (x, y)",
+                                     "where query q == 1",
+                                     "where header h ~ v+"};
+static const char *const bodies[] = {"{\"a\":\"x\"}", "{\"a\":\"z\"}",    "{\"a\":1}", "{}",
+                                     "no JSON",       "{\"a\":1,\"a\":1}"};
+static const char *const queries[] = {"", "q=1", "q=2", "q=1&q=1"};
+static const char *const headers[] = {"", "v", "vv", "w"};
+static const char *const files[] = {"", "", "", "paths f", "paths d/**"};
+static const char *const changed[] = {"", "f", "d/e", "?"};
 static const char *const methods[] = {"GET", "POST", "GET,POST", "*"};
 static const char *const schemes[] = {"https", "https", "http"};
 static const char *const hosts[] = {"a.test", "b.test", "*.test", "*.a.test", "x.a.test", "*"};
@@ -30,32 +43,41 @@ static const char *const refs[] = {"", "refs/heads/main", "refs/heads/*", "refs/
 static const char *const ops[] = {"", "create", "delete", "force", "update", "create update delete force"};
 #define PICK(list) pick(sizeof(list) / sizeof *(list))
 
-enum kind { HTTP, FETCH, PUSH };
+enum kind { HTTP, FETCH, PUSH, TUNNEL };
 
 struct spec {
     enum kind kind;
-    unsigned verb, method, scheme, host, port, path, ref, op;
+    unsigned verb, method, scheme, host, port, path, ref, op, where, files;
 };
 
 static struct spec random_spec(void) {
     static const enum kind kinds[] = {HTTP, HTTP, FETCH, PUSH, PUSH};
-    return (struct spec){.kind = kinds[PICK(kinds)],
-                         .verb = PICK(verbs),
-                         .method = PICK(methods),
-                         .scheme = PICK(schemes),
-                         .host = PICK(hosts),
-                         .port = PICK(ports),
-                         .path = PICK(paths),
-                         .ref = PICK(refs),
-                         .op = PICK(ops)};
+    struct spec s = {.kind = kinds[PICK(kinds)],
+                     .verb = PICK(verbs),
+                     .where = PICK(wheres),
+                     .files = PICK(files),
+                     .method = PICK(methods),
+                     .scheme = PICK(schemes),
+                     .host = PICK(hosts),
+                     .port = PICK(ports),
+                     .path = PICK(paths),
+                     .ref = PICK(refs),
+                     .op = PICK(ops)};
+    if (*verbs[s.verb] == 't') { /* of a host alone */
+        s.kind = TUNNEL;
+        s.scheme = s.path = 0;
+    }
+    return s;
 }
 
 static void put_spec(const struct spec *s, struct buf *out) {
-    static const char *const git[] = {"", "fetch", "push"};
+    static const char *const git[] = {"", "fetch", "push", ""};
     buf_printf(out, "%s %s %s://%s%s%s", verbs[s->verb], s->kind == HTTP ? methods[s->method] : git[s->kind],
                schemes[s->scheme], hosts[s->host], ports[s->port], paths[s->path]);
     if (s->kind == PUSH)
-        buf_printf(out, " %s %s", refs[s->ref], ops[s->op]);
+        buf_printf(out, " %s %s %s", refs[s->ref], ops[s->op], files[s->files]);
+    if (s->kind == HTTP)
+        buf_printf(out, " %s", wheres[s->where]);
     buf_putc(out, '\n');
 }
 
@@ -90,10 +112,33 @@ struct probe {
     const char *method, *scheme, *host, *path, *ref;
     unsigned port;
     enum facts_op op;
+    unsigned body, query, header, changed;
 };
 
-static bool slow_op(const char *list, const char *verb, enum facts_op op) {
-    bool deny = *verb == 'd';
+/* yes, no, or '?' for what can't be told: read off the tables above by hand. */
+static char slow_where(const struct spec *s, const struct probe *q) {
+    static const char *const json[] = {[2] = "yn?n??", [3] = "ny????", [4] = "yn?n??"};
+    switch (s->where) {
+    case 0:
+    case 1: return 'y';
+    case 5: return "nyn?"[q->query];
+    case 6: return "nyyn"[q->header];
+    default: return q->kind == HTTP ? json[s->where][q->body] : 'n';
+    }
+}
+
+static bool slow_files(const struct spec *s, const struct probe *q, bool loose) {
+    const char *file = changed[q->changed];
+    if (s->files < 3)
+        return true;
+    if (*file == '?')
+        return loose;
+    if (*file == 0)
+        return !loose;
+    return *file == files[s->files][6];
+}
+
+static bool slow_op(const char *list, bool deny, enum facts_op op) {
     if (*list == 0)
         return deny || op == FACTS_CREATE || op == FACTS_UPDATE;
     if (strstr(list, facts_op_name(op)))
@@ -111,7 +156,8 @@ static bool slow_path(const struct spec *s, const char *path, bool deny) {
     return deny && n && path[n - 1] == '/' && slow_glob(paths[s->path], shorter);
 }
 
-static bool slow_matches(const struct spec *s, const struct probe *q) {
+/* `loose`: as a deny reads it. */
+static bool slow_matches(const struct spec *s, const struct probe *q, bool loose) {
     const char *method = methods[s->method], *port = ports[s->port];
     bool deny = *verbs[s->verb] == 'd';
     unsigned number = *port == 0 ? (strcmp(schemes[s->scheme], "https") == 0 ? 443 : 80) : 8443;
@@ -120,32 +166,41 @@ static bool slow_matches(const struct spec *s, const struct probe *q) {
         return false;
     if (strcmp(port, ":*") && number != q->port)
         return false;
+    if (q->kind == TUNNEL)
+        return loose || s->kind == TUNNEL; /* anything may be inside */
     if (s->kind == HTTP) {
-        if (q->kind != HTTP && !deny)
+        char holds = slow_where(s, q);
+        if (q->kind != HTTP && !loose)
             return false;
-        return (*method == '*' || strstr(method, q->method)) && slow_path(s, q->path, deny);
+        return (*method == '*' || strstr(method, q->method)) && slow_path(s, q->path, loose) &&
+               (holds == 'y' || (holds == '?' && loose));
     }
     if (s->kind != q->kind)
         return false;
     snprintf(repository, sizeof repository, "%.*s", (int)(strstr(q->path, ".git/") - q->path), q->path);
-    if (*paths[s->path] && strcmp(paths[s->path], "/") && !slow_path(s, repository, deny))
+    if (*paths[s->path] && strcmp(paths[s->path], "/") && !slow_path(s, repository, loose))
         return false;
     if (strcmp(paths[s->path], "/") == 0 && *repository)
         return false;
     return s->kind != PUSH || ((*refs[s->ref] == 0 || slow_glob(refs[s->ref], q->ref)) &&
-                               slow_op(ops[s->op], verbs[s->verb], q->op));
+                               slow_op(ops[s->op], deny, q->op) && slow_files(s, q, loose));
 }
 
-static bool slow_judge(const struct spec *rules, size_t n, const struct probe *q) {
-    bool allow = false;
+static enum verdict_action slow_judge(const struct spec *rules, size_t n, const struct probe *q) {
+    bool allow = false, ask = false, hold = false, tunnel = false;
     for (size_t i = 0; i < n; i++) {
-        if (!slow_matches(&rules[i], q))
-            continue;
-        if (*verbs[rules[i].verb] == 'd')
-            return false;
-        allow = true;
+        char verb = verbs[rules[i].verb][1]; /* llow, eny, sk, unnel */
+        bool strict = slow_matches(&rules[i], q, false), loose = slow_matches(&rules[i], q, true);
+        if (verb == 'e' && loose)
+            return VERDICT_DENY;
+        allow |= verb == 'l' && strict;
+        tunnel |= verb == 'u' && strict;
+        ask |= verb == 's' && strict;
+        hold |= verb == 's' && loose;
     }
-    return allow;
+    if (ask || (hold && (allow || tunnel)))
+        return VERDICT_ASK;
+    return allow ? VERDICT_ALLOW : tunnel ? VERDICT_TUNNEL : VERDICT_DENY;
 }
 
 /* --- the properties ---------------------------------------------------------------------------------------- */
@@ -157,7 +212,11 @@ static struct probe random_probe(void) {
                              *const repository[] = {"/x.git/", "/x/y.git/", "/q/y.git/"},
                              *const ref[] = {"refs/heads/main", "refs/heads/a/b", "refs/tags/v"};
     static char text[64];
-    struct probe q = {.kind = (enum kind)pick(3),
+    struct probe q = {.kind = (enum kind)pick(4),
+                      .body = PICK(bodies),
+                      .query = PICK(queries),
+                      .header = PICK(headers),
+                      .changed = PICK(changed),
                       .method = one_method[PICK(one_method)],
                       .scheme = scheme[PICK(scheme)],
                       .host = host[PICK(host)],
@@ -165,7 +224,9 @@ static struct probe random_probe(void) {
                       .ref = ref[PICK(ref)],
                       .op = (enum facts_op)pick(4)};
     q.port = pick(3) ? (strcmp(q.scheme, "https") == 0 ? 443 : 80) : 8443;
-    if (q.kind != HTTP) {
+    if (q.kind == TUNNEL)
+        q.path = q.method = "";
+    else if (q.kind != HTTP) {
         snprintf(text, sizeof text, "%sgit-%s-pack", repository[PICK(repository)],
                  q.kind == FETCH ? "upload" : "receive");
         q.path = text;
@@ -174,15 +235,35 @@ static struct probe random_probe(void) {
     return q;
 }
 
+static bool probe_field(const void *arg, size_t i, struct slice *name, struct slice *value) {
+    const struct probe *q = arg;
+    const char *const list[] = {"Content-Type", "application/json", "H", headers[q->header]};
+    size_t n = *headers[q->header] ? 2 : 1;
+    if (i >= n)
+        return false;
+    *name = slice_str(list[2 * i]);
+    *value = slice_str(list[2 * i + 1]);
+    return true;
+}
+
 static struct verdict ask(const struct policy *p, const struct probe *q) {
-    static const enum facts_kind kinds[] = {FACTS_HTTP, FACTS_GIT_FETCH, FACTS_GIT_PUSH};
+    static const enum facts_kind kinds[] = {FACTS_HTTP, FACTS_GIT_FETCH, FACTS_GIT_PUSH, FACTS_TUNNEL};
     struct facts_ref ref = {.name = slice_str(q->ref), .op = q->op};
+    struct slice file = slice_str(changed[q->changed]);
     struct facts f = {.kind = kinds[q->kind],
                       .scheme = strcmp(q->scheme, "https") == 0 ? URL_HTTPS : URL_HTTP,
                       .host = slice_str(q->host),
                       .port = (uint16_t)q->port,
                       .method = slice_str(q->method),
                       .path = slice_str(q->path),
+                      .query = slice_str(queries[q->query]),
+                      .field = probe_field,
+                      .field_arg = q,
+                      .body_state = FACTS_BODY_WHOLE,
+                      .body = slice_str(bodies[q->body]),
+                      .paths_known = *file.p != '?',
+                      .paths = &file,
+                      .npaths = *file.p && *file.p != '?',
                       .refs = &ref,
                       .nrefs = q->kind == PUSH};
     struct verdict v;
@@ -201,9 +282,9 @@ static struct policy *load_specs(const struct spec *rules, size_t n) {
 }
 
 static void test_random_policies(void **state) {
-    size_t allowed = 0, denied = 0;
+    size_t count[4] = {0}, denied = 0;
     (void)state;
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < 1600; round++) {
         struct spec rules[12] = {{.verb = 0}};
         size_t n = 1 + pick(12);
         for (size_t i = 0; i < n; i++)
@@ -221,23 +302,27 @@ static void test_random_policies(void **state) {
         for (int i = 0; i < 300; i++) {
             struct probe q = random_probe();
             struct verdict v = ask(p, &q), w = ask(other, &q);
-            bool wanted = slow_judge(rules, n, &q);
-            if ((v.action == VERDICT_ALLOW) != wanted || v.action != w.action || v.reason != w.reason) {
+            enum verdict_action wanted = slow_judge(rules, n, &q);
+            if (v.action != wanted || v.action != w.action || v.reason != w.reason) {
                 struct buf text;
                 buf_init(&text, 1 << 16);
                 policy_describe(p, POLICY_TEXT, &text);
-                fail_msg("%s %s://%s:%u%s %s %s: %s, shuffled %s, slow %d\n%s", q.method, q.scheme, q.host,
-                         q.port, q.path, q.ref, facts_op_name(q.op), verdict_reason_code(v.reason),
-                         verdict_reason_code(w.reason), wanted, buf_cstr(&text));
+                fail_msg("%d %s %s://%s:%u%s?%s %s %s %s %s %s: %s, shuffled %s, slow %s\n%s", q.kind,
+                         q.method, q.scheme, q.host, q.port, q.path, queries[q.query], q.ref,
+                         facts_op_name(q.op), bodies[q.body], headers[q.header], changed[q.changed],
+                         verdict_reason_code(v.reason), verdict_reason_code(w.reason),
+                         verdict_action_name(wanted), buf_cstr(&text));
             }
-            allowed += wanted;
+            count[wanted]++;
             denied += v.reason == REASON_DENIED_BY_RULE;
         }
         policy_free(p);
         policy_free(other);
     }
     /* the probes are about something */
-    assert_true(allowed > 5000);
+    print_message("%zu allowed, %zu asked, %zu tunnelled, %zu denied by a rule\n", count[VERDICT_ALLOW],
+                  count[VERDICT_ASK], count[VERDICT_TUNNEL], denied);
+    assert_true(count[VERDICT_ALLOW] > 5000 && count[VERDICT_ASK] > 1000 && count[VERDICT_TUNNEL] > 500);
     assert_true(denied > 1000);
 }
 
@@ -269,8 +354,10 @@ void *__wrap_realloc(void *p, size_t size) {
 static void test_no_allocation(void **state) {
     struct spec rules[200];
     (void)state;
-    for (size_t i = 0; i < 200; i++)
+    for (size_t i = 0; i < 200; i++) {
         rules[i] = random_spec();
+        rules[i].where = 0; /* but for conditions on bodies and regular expressions */
+    }
     size_t before = allocations;
     struct policy *p = load_specs(rules, 200);
     assert_true(allocations > before); /* the counter counts */
