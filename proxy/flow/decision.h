@@ -1,5 +1,5 @@
 /*
- * Decisions on their way to the record, and the last of them for `exeat.internal/why/ID`.
+ * Decisions on their way to the record, and to the memory of the last ones (why.h).
  *
  * A decision has one id (a ULID) from the moment when a request, or a connection without one, was read. The verdict is
  * handed over once, the outcome once after it; both functions see to "once" themselves.
@@ -7,29 +7,11 @@
 #ifndef PROXY_FLOW_DECISION_H
 #define PROXY_FLOW_DECISION_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "base/ulid.h"
 #include "proxy/flow/record.h"
 
 struct box;
-
-#define WHY_RECENT 256 /* decisions of a sandbox that can be asked for */
-
-/* One decision as it is remembered: the record's message, and the hint. */
-struct why_entry {
-    struct ulid id;
-    struct buf record; /* record_encode's bytes of the verdict */
-    struct buf hint;
-    struct buf outcome; /* the same of the outcome; empty: the answer has not ended */
-};
-
-struct why {
-    struct why_entry *ring; /* WHY_RECENT of them, NULL until the first */
-    size_t next;
-};
-
-void why_release(struct why *why);
-const struct why_entry *why_find(const struct why *why, const struct ulid *id);
 
 struct decision {
     struct ulid id;

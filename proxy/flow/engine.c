@@ -154,7 +154,6 @@ static void box_free(struct box *box) {
         conn_close(box->conns);
     engine_reap(box->engine);
     upstream_pool_free(box->pool);
-    why_release(&box->why);
     limits_release(&box->limits);
     *box->link = box->next;
     if (box->next)
@@ -332,6 +331,7 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
     box->id = sandbox->id;
     box->policy = sandbox->policy;
     box->names = sandbox->names;
+    box->why = sandbox->why;
     box->pool = pool;
     memcpy(box->name, sandbox->name.p, sandbox->name.n);
     box->next = engine->boxes;

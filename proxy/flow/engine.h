@@ -77,6 +77,7 @@ struct engine_sandbox {
     struct slice name;           /* for records and refusals; copied, at most ENGINE_NAME_MAX bytes */
     const struct policy *policy; /* borrowed until engine_remove_sandbox has returned */
     struct names *names;         /* borrowed likewise; NULL: no address is known to mean a name */
+    struct why *why;             /* borrowed likewise; NULL: no decision is remembered */
     struct engine_listener listeners[ENGINE_LISTENERS_MAX];
     size_t nlisteners;
 };

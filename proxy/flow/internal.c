@@ -6,6 +6,7 @@
 #include "base/msg.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
+#include "proxy/flow/why.h"
 #include "proxy/flow/xchg.h"
 
 #define INTERNAL_PAGE_MAX (4u << 20)
@@ -82,14 +83,15 @@ static void put_why(const struct why_entry *e, bool text, struct buf *out) {
 
 static void serve_why(struct xchg *x, struct slice id_text, struct buf *page) {
     struct ulid id;
-    const struct why_entry *e = ulid_parse(id_text, &id) ? why_find(&x->box->why, &id) : NULL;
+    struct why_entry e;
     bool text = refusal_wants_text(x);
-    if (!e) {
+    if (!ulid_parse(id_text, &id) || !why_find(x->box->why, &id, &e)) {
         internal_answer(x, 404, TYPE_TEXT,
                         SLICE("exeat: no such decision among the last ones of this sandbox\n"));
         return;
     }
-    put_why(e, text, page);
+    put_why(&e, text, page);
+    why_entry_release(&e);
     internal_answer(x, 200, text ? TYPE_TEXT : TYPE_JSON, buf_slice(page));
 }
 

@@ -46,7 +46,7 @@ struct box {
     struct conn *conns;
     size_t nconns;
     struct limits limits;
-    struct why why;      /* its last decisions */
+    struct why *why;     /* its last decisions */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
 

@@ -20,7 +20,7 @@
  *     IPC_ROOTS           fd the host's roots, fd further roots (PEM, sealed). It takes a while to read them: this comes before the
  *                         keeper is ready, after the two above
  *     IPC_START           str ca.pem
- *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), u32 n,
+ *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), fd why (proxy/flow/why.h), u32 n,
  *                         n × (u8 enum ipc_listener, fd socket)
  *     IPC_SANDBOX_END     u64 sandbox
  *   to the scribe

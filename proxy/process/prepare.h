@@ -13,6 +13,7 @@
 #include "vault/vault.h"
 
 struct names;
+struct why;
 
 #define PREPARE_TEXT_MAX (256u << 10) /* of all complaints together */
 
@@ -23,6 +24,7 @@ struct prepared_sandbox {
     struct policy *policy;
     int policy_fd;       /* the bundle, sealed */
     struct names *names; /* the table of synthetic addresses, shared with the workers */
+    struct why *why;     /* its last decisions, likewise */
 };
 
 struct prepared {

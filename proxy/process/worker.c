@@ -22,6 +22,7 @@
 #include "proxy/flow/recorder.h"
 #include "proxy/flow/resolve.h"
 #include "proxy/flow/upstream.h"
+#include "proxy/flow/why.h"
 #include "proxy/process/config.h"
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
@@ -44,6 +45,7 @@ struct worker_sandbox {
     char name[CONFIG_NAME_MAX + 1];
     struct policy *policy;
     struct names *names;
+    struct why *why;
     struct nameserver *nameserver;
 };
 
@@ -264,6 +266,7 @@ static void sandbox_free(struct worker_sandbox *s) {
     if (s->nameserver)
         nameserver_free(s->nameserver);
     names_free(s->names);
+    why_free(s->why);
     policy_free(s->policy);
     free(s);
 }
@@ -304,9 +307,12 @@ static int take_listeners(struct worker_sandbox *s, struct msg_in *m, struct eng
     return r == 0 ? msg_end(m) : r;
 }
 
+/* Of the descriptors `policy_fd` stays the caller's, the others are taken. */
 static int open_sandbox(struct worker_sandbox *s, struct msg_in *m, int policy_fd, int names_fd,
-                        struct errmsg *msg) {
+                        int recent_fd, struct errmsg *msg) {
     int r = names_attach(names_fd, &s->names, msg);
+    int r2 = why_attach(recent_fd, &s->why, r == 0 ? msg : NULL);
+    r = r < 0 ? r : r2;
     if (r == 0 && (r = load_policy(s, policy_fd)) < 0)
         errmsg_set(msg, r, "policy: %s", err_text(r));
     if (r < 0)
@@ -315,7 +321,7 @@ static int open_sandbox(struct worker_sandbox *s, struct msg_in *m, int policy_f
     if (!s->nameserver)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
     struct engine_sandbox config = {
-        .id = s->id, .name = slice_str(s->name), .policy = s->policy, .names = s->names};
+        .id = s->id, .name = slice_str(s->name), .policy = s->policy, .names = s->names, .why = s->why};
     r = take_listeners(s, m, &config);
     if (r == 0)
         return engine_add_sandbox(s->worker->engine, &config, msg);
@@ -331,18 +337,20 @@ static int add_sandbox(struct worker_process *w, struct msg_in *m) {
     s->worker = w;
     s->id = msg_get_u64(m);
     struct slice name = msg_get_slice(m);
-    int policy_fd = msg_get_fd(m), names_fd = msg_get_fd(m);
+    int policy_fd = msg_get_fd(m), names_fd = msg_get_fd(m), recent_fd = msg_get_fd(m);
     struct errmsg msg = {""};
     int r = ERR_PEER;
     if (!m->err && name.n < sizeof s->name) {
         memcpy(s->name, name.p, name.n);
-        r = open_sandbox(s, m, policy_fd, names_fd, &msg);
-        names_fd = -1; /* taken */
+        r = open_sandbox(s, m, policy_fd, names_fd, recent_fd, &msg);
+        names_fd = recent_fd = -1; /* taken */
     }
     if (policy_fd >= 0)
         close(policy_fd);
     if (names_fd >= 0)
         close(names_fd);
+    if (recent_fd >= 0)
+        close(recent_fd);
     if (r < 0) {
         log_error("sandbox: %s", msg.text[0] ? msg.text : err_text(r));
         sandbox_free(s);

@@ -382,5 +382,17 @@ def exeat_internal_answers_why(t):
     tap.equal(r.reports, [[True, "deny", "allow GET https://a.test/no", 403], [200, True], True, 404])
 
 
+@tap.test
+def exeat_internal_knows_what_any_worker_has_decided(t):
+    r, _ = through(t, '''
+        ids = [tls("a.test").get(path).header("x-exeat-decision") for path in ("/no",) * 4]
+        for id in ids:
+            for _ in range(8):
+                for open in (tls, tcp):
+                    report(open("exeat.internal").get("/why/" + id, host="exeat.internal").status)
+    ''', workers=4)
+    tap.equal(r.reports, [200] * 64)
+
+
 if __name__ == "__main__":
     tap.main()

@@ -21,6 +21,7 @@
 #include "proxy/flow/recorder.h"
 #include "proxy/flow/resolve.h"
 #include "proxy/flow/upstream.h"
+#include "proxy/flow/why.h"
 #include "vault/bindings.h"
 #include "vault/client.h"
 #include "vault/vault.h"
@@ -178,8 +179,14 @@ static void make_world(void) {
     config.limits.linger_ms = 20;
     must(engine_new(&config, &engine, NULL) == 0, "an engine");
     engine_set_bindings(engine, make_bindings());
-    struct engine_sandbox sandbox = {
-        .id = 1, .name = SLICE("fuzz"), .policy = make_policy(), .nlisteners = 1, .listeners = {{front}}};
+    struct why *why;
+    must(why_new(&why, NULL) == 0, "a memory of decisions");
+    struct engine_sandbox sandbox = {.id = 1,
+                                     .name = SLICE("fuzz"),
+                                     .policy = make_policy(),
+                                     .why = why,
+                                     .nlisteners = 1,
+                                     .listeners = {{front}}};
     must(engine_add_sandbox(engine, &sandbox, NULL) == 0, "a sandbox");
     event_add(event_new(base, origin, EV_READ | EV_PERSIST, on_origin, NULL), NULL);
 }
