@@ -54,6 +54,7 @@ def a_mistake_on_the_command_line():
     for args, words in (
             ([], ["no command given", "exeat --help"]),
             (["fly"], ["unknown command 'fly'", "exeat --help"]),
+            (["help", "fly"], ["unknown command 'fly'", "exeat --help"]),
             (["run"], ["no command given", "exeat run --help"]),
             (["run", "--"], ["no command given"]),
             (["run", "--policy"], ["--policy needs a value: FILE"]),
