@@ -10,6 +10,8 @@
 
 #include "policy/check.h"
 #include "policy/classes.h"
+#include "policy/overlap.h"
+#include "policy/plain.h"
 
 /* What was learned of one rule. */
 struct learned {
@@ -72,8 +74,9 @@ static int look(void *arg, const struct facts *f) {
     bool denied = false, allowed = false;
     match_all(p, f, &m);
     for (size_t k = 0; k < m.n; k++) {
-        denied |= p->rules[m.list[k]].deny;
-        allowed |= !p->rules[m.list[k]].deny;
+        const struct rule *r = &p->rules[m.list[k]];
+        denied |= r->deny && plain_rule(r);
+        allowed |= !r->deny;
     }
     for (size_t k = 0; k < m.n; k++) {
         const struct rule *r = &p->rules[m.list[k]];
@@ -82,8 +85,7 @@ static int look(void *arg, const struct facts *f) {
         rule->matches = true;
         for (size_t o = 0; o < m.n; o++) {
             const struct rule *other = &p->rules[m.list[o]];
-            same[o] =
-                o != k && other->deny == r->deny && (r->deny || slice_eq(other->credential, r->credential));
+            same[o] = o != k && plain_rule(other) && plain_alike(other, r);
         }
         if (r->deny ? allowed : !denied) {
             if (!rule->bites) /* what was noted before was about a rule that does not bite */
@@ -93,6 +95,14 @@ static int look(void *arg, const struct facts *f) {
         }
     }
     return 0;
+}
+
+/* Whether an allow that can't be followed is about the same host: then a deny may bite there. */
+static bool others_unclear(const struct policy *p, const struct rule *deny) {
+    for (size_t i = 0; i < p->nrules; i++)
+        if (!p->rules[i].deny && !plain_rule(&p->rules[i]) && overlap_possible(&p->rules[i], deny))
+            return true;
+    return false;
 }
 
 static int look_unsure(void *arg, struct slice host, const char *why) {
@@ -106,8 +116,12 @@ static int tell_rule(struct check *c, const struct learned *all, uint32_t index)
     const struct policy *p = c->p;
     const struct rule *r = &p->rules[index];
     const struct learned *l = &all[index];
+    if (!plain_rule(r))
+        return 0; /* what it takes can't be followed */
     if (!l->matches && !r->deny)
         return check_warn(c, r, "never-matches", NULL, "this rule can never match a request");
+    if (!l->bites && r->deny && others_unclear(p, r))
+        return 0;
     if (!l->bites && r->deny)
         return check_warn(c, r, "never-bites", "no allow matches anything that this denies",
                           "this deny takes nothing away");

@@ -117,9 +117,14 @@ static void collect_methods(struct scene *s) {
     }
 }
 
+/* A deny reads loosely, an allow strictly, an ask in both ways. */
 static void add_paths(struct scene *s, const struct rule *r, unsigned flags, bool with_tails) {
-    for (size_t i = 0; i < r->target.npaths; i++)
-        walk_add(&s->walk, &r->target.paths[i], flags | (r->deny ? GLOB_LOOSE : 0), with_tails);
+    for (size_t i = 0; i < r->target.npaths; i++) {
+        if (r->deny || r->verb == TREE_ASK)
+            walk_add(&s->walk, &r->target.paths[i], flags | GLOB_LOOSE, with_tails);
+        if (!r->deny)
+            walk_add(&s->walk, &r->target.paths[i], flags, with_tails);
+    }
 }
 
 static int each_http(struct scene *s) {
@@ -195,8 +200,13 @@ static int collect_refs(struct scene *s) {
     memset(&s->walk, 0, sizeof s->walk);
     s->walk.start = SLICE("refs/");
     for (size_t i = 0; i < s->n; i++)
-        for (size_t k = 0; k < s->about[i].rule->nrefs; k++)
-            walk_add(&s->walk, &s->about[i].rule->refs[k], s->about[i].rule->deny ? GLOB_NOCASE : 0, false);
+        for (size_t k = 0; k < s->about[i].rule->nrefs; k++) {
+            const struct rule *r = s->about[i].rule;
+            if (r->deny || r->verb == TREE_ASK)
+                walk_add(&s->walk, &r->refs[k], GLOB_NOCASE, false);
+            if (!r->deny)
+                walk_add(&s->walk, &r->refs[k], 0, false);
+        }
     return collect(s, &s->refs);
 }
 
@@ -215,7 +225,7 @@ static int each_git(struct scene *s, size_t service) {
         const struct rule *rule = s->about[i].rule;
         if (rule->action == services[service].action)
             add_paths(s, rule, GLOB_NOCASE, false);
-        else if (rule->action == TREE_HTTP && rule->deny)
+        else if (rule->action == TREE_HTTP && rule->verb != TREE_ALLOW)
             add_paths(s, rule, 0, true);
     }
     s->walk.repository = true;
@@ -226,6 +236,51 @@ static int each_git(struct scene *s, size_t service) {
     for (size_t i = 0; r == 0 && i < s->paths.n; i++)
         r = each_endpoint(s, service, text_at(&s->paths, i));
     return r;
+}
+
+/* --- lfs and tunnels --------------------------------------------------------------------------------------- */
+
+/* Git LFS is HTTP below a repository: rules about it see the repository, rules about methods the path. */
+static int each_lfs(struct scene *s) {
+    static const char *const tails[WALK_TAILS_MAX] = {
+        ".git/info/lfs/objects/batch", "/info/lfs/objects/batch", ".git/info/lfs/locks", "/info/lfs/locks"};
+    memset(&s->walk, 0, sizeof s->walk);
+    s->walk.start = SLICE("/");
+    s->walk.path = s->walk.repository = true;
+    for (size_t k = 0; k < WALK_TAILS_MAX; k++)
+        s->walk.tails[s->walk.ntails++] = slice_str(tails[k]);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct rule *r = s->about[i].rule;
+        if (r->action == TREE_LFS)
+            add_paths(s, r, GLOB_NOCASE, false);
+        else if (r->action == TREE_HTTP)
+            add_paths(s, r, 0, true);
+    }
+    collect_methods(s);
+    add_method(s, SLICE("GET"), false);
+    add_method(s, SLICE("POST"), false);
+    int result = collect(s, &s->paths);
+    s->f.kind = FACTS_HTTP;
+    for (size_t i = 0; result == 0 && i < s->paths.n; i++)
+        for (size_t k = 0; result == 0 && k < WALK_TAILS_MAX; k++) {
+            buf_clear(&s->path);
+            buf_put(&s->path, text_at(&s->paths, i));
+            buf_puts(&s->path, tails[k]);
+            if (s->path.failed)
+                return ERR_NOMEM;
+            s->f.path = buf_slice(&s->path);
+            for (size_t m = 0; result == 0 && m < s->nmethods; m++) {
+                s->f.method = slice_str(s->method[m]);
+                result = s->c->found(s->c->arg, &s->f);
+            }
+        }
+    return result;
+}
+
+static int each_tunnel(struct scene *s) {
+    s->f.kind = FACTS_TUNNEL;
+    s->f.method = s->f.path = SLICE_NONE;
+    return s->c->found(s->c->arg, &s->f);
 }
 
 /* --- origins ----------------------------------------------------------------------------------------------- */
@@ -277,6 +332,10 @@ static int each_origin(struct scene *s) {
     for (size_t i = 0; r == 0 && i < sizeof services / sizeof *services; i++)
         if (allows(s, services[i].action))
             r = each_git(s, i);
+    if (r == 0 && allows(s, TREE_LFS))
+        r = each_lfs(s);
+    if (r == 0 && allows(s, TREE_CONNECT))
+        r = each_tunnel(s);
     return r;
 }
 

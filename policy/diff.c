@@ -8,6 +8,7 @@
 
 #include "policy/classes.h"
 #include "policy/overlap.h"
+#include "policy/plain.h"
 #include "policy/print.h"
 
 #define GROUPS_MAX  2000
@@ -51,7 +52,10 @@ static enum change change_of(const struct verdict *a, const struct verdict *b) {
 }
 
 static bool differ(const struct verdict *a, const struct verdict *b) {
-    return a->action != b->action || (a->action == VERDICT_ALLOW && !slice_eq(a->credential, b->credential));
+    return a->action != b->action || (a->action != VERDICT_DENY &&
+                                      (!slice_eq(a->credential, b->credential) || a->limit != b->limit ||
+                                       a->limit_seconds != b->limit_seconds || a->max_body != b->max_body ||
+                                       a->to_private != b->to_private || a->nnets != b->nnets));
 }
 
 static struct group *group_of(struct diff *d, const struct facts *f, const struct verdict *a,
@@ -168,10 +172,17 @@ static int unsure(void *arg, struct slice host, const char *why) {
     return d->unsure[d->nunsure++] ? 0 : ERR_NOMEM;
 }
 
+static int undecided(void *arg, const struct rule *r) {
+    char why[EXAMPLE_MAX];
+    snprintf(why, sizeof why, "%s:%u: what this takes beside its patterns can't be compared: %.*s",
+             r->where.file, r->where.line, SLICE_ARG(r->where.text));
+    return unsure(arg, r->target.host, why);
+}
+
 /* --- telling ----------------------------------------------------------------------------------------------- */
 
-static const char *const titles[] = {"becomes permitted", "ceases to be permitted", "changes its credential"};
-static const char *const codes[] = {"gain", "loss", "credential"};
+static const char *const titles[] = {"becomes permitted", "ceases to be permitted", "is permitted otherwise"};
+static const char *const codes[] = {"gain", "loss", "otherwise"};
 static const char *const paints[] = {PAINT_GREEN, PAINT_RED, PAINT_YELLOW};
 static const char *const signs[] = {"+", "-", "~"};
 
@@ -182,7 +193,7 @@ static void put_what(struct buf *out, const struct group *g) {
         for (size_t i = 0; i < g->nmethods; i++)
             buf_printf(out, "%s%s", i ? "," : "", g->methods[i]);
     else
-        buf_puts(out, g->kind == FACTS_GIT_PUSH ? "push" : "fetch");
+        buf_puts(out, g->kind == FACTS_TUNNEL ? "tunnel" : g->kind == FACTS_GIT_PUSH ? "push" : "fetch");
     buf_printf(out, " %.*s", SLICE_ARG(g->rule->target.text));
     if (g->rule->nrefs)
         buf_printf(out, " %.*s", SLICE_ARG(g->rule->refs_text));
@@ -270,6 +281,18 @@ static void put_exceptions(struct diff *d, const struct group *g, struct json *j
     each_exception(d, g, after, true, put_exception, &t);
 }
 
+/* How a verdict permits. */
+static void put_how(struct buf *out, const struct verdict *v) {
+    buf_printf(out, "%s, %s%.*s", verdict_action_name(v->action),
+               v->credential.n ? "credential " : "no credential", SLICE_ARG(v->credential));
+    if (v->limit)
+        buf_printf(out, ", at most %u in %u s", v->limit, v->limit_seconds);
+    if (v->max_body)
+        buf_printf(out, ", at most %llu bytes", (unsigned long long)v->max_body);
+    if (v->to_private || v->nnets)
+        buf_puts(out, ", to private networks");
+}
+
 static void group_text(struct diff *d, const struct group *g) {
     struct buf *out = d->print->out;
     print_painted(d->print, paints[g->change], signs[g->change]);
@@ -277,11 +300,12 @@ static void group_text(struct diff *d, const struct group *g) {
     put_what(out, g);
     buf_puts(out, "\n    by ");
     print_rule(out, g->rule);
-    if (g->change == CHANGE_OTHER)
-        buf_printf(out, "\n    credential before: %.*s, after: %.*s",
-                   SLICE_ARG((g->before.credential.n ? g->before.credential : SLICE("none"))),
-                   SLICE_ARG((g->after.credential.n ? g->after.credential : SLICE("none"))));
-    else
+    if (g->change == CHANGE_OTHER) {
+        buf_puts(out, "\n    before: ");
+        put_how(out, &g->before);
+        buf_puts(out, "\n    after: ");
+        put_how(out, &g->after);
+    } else
         buf_printf(out, "\n    %s: %s", g->change == CHANGE_GAIN ? "before" : "after", g->was);
     buf_putc(out, '\n');
     put_exceptions(d, g, NULL);
@@ -357,6 +381,8 @@ int policy_diff(const struct policy *from, const struct policy *to, const struct
         return ERR_NOMEM;
     struct classes c = {.policies = d.p, .npolicies = 2, .found = found, .unsure = unsure, .arg = &d};
     int r = classes_walk(&c);
+    if (r == 0)
+        r = plain_undecided(d.p, undecided, &d);
     if (r == ERR_LIMIT)
         r = unsure(&d, SLICE("all"), "there are too many differences to list");
     if (r == 0 && print->format == POLICY_JSON)

@@ -35,6 +35,12 @@ static void put_failed(const struct rule *r, const struct facts *f, enum stage s
         buf_printf(out, "operation: it does not allow %s%s", f->nrefs ? facts_op_name(f->refs[0].op) : "this",
                    f->nrefs && f->refs[0].unproved ? ", for which an unproved update counts" : "");
         break;
+    case STAGE_TUNNEL: buf_puts(out, "it passes TLS through unread, and this request was read"); break;
+    case STAGE_CHANGES:
+        buf_puts(out, "paths: the push changes others, or it is not known what it changes");
+        break;
+    case STAGE_SIZE: buf_puts(out, "max-size: the pack is larger, or its size is not known"); break;
+    case STAGE_CONDITION: buf_printf(out, "condition: %.*s", SLICE_ARG(slice_trim(r->options_text))); break;
     default: buf_puts(out, "another part of it does not hold"); break;
     }
 }

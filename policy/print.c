@@ -16,11 +16,12 @@ void print_request(struct buf *out, const struct facts *f) {
     if (f->kind == FACTS_HTTP)
         put_clean(out, f->method);
     else
-        buf_puts(out, f->kind == FACTS_GIT_PUSH ? "push" : "fetch");
+        buf_puts(out, f->kind == FACTS_TUNNEL ? "tunnel" : f->kind == FACTS_GIT_PUSH ? "push" : "fetch");
     buf_putc(out, ' ');
     url_put_origin(out, f->scheme, f->host, f->port);
     struct slice path = f->kind == FACTS_HTTP ? f->path : facts_repository(f->path);
-    put_clean(out, path.n ? path : SLICE("/"));
+    if (f->kind != FACTS_TUNNEL)
+        put_clean(out, path.n ? path : SLICE("/"));
     if (f->kind == FACTS_HTTP && f->query.n) {
         buf_putc(out, '?');
         put_clean(out, f->query);

@@ -1,0 +1,25 @@
+/*
+ * Which rules the tools can follow in all that they take. Internal to policy/.
+ */
+#ifndef POLICY_PLAIN_H
+#define POLICY_PLAIN_H
+
+#include "policy/rule.h"
+
+/* Whether a rule is about host, method, patterns and operations alone: not about bodies, headers, queries, what a push
+ * changes, nor by a regular expression. */
+bool plain_rule(const struct rule *r);
+
+/* Whether two rules say the same with the same words, variables filled in. */
+bool plain_same(const struct rule *a, const struct rule *b);
+
+/* Whether what the one permits it permits as the other does: credential, limits, networks. */
+bool plain_alike(const struct rule *a, const struct rule *b);
+
+/*
+ * Calls `told` for each rule of the two policies that is not plain, unless the other policy has the same and no rule
+ * that touches it is in one of them alone.
+ */
+int plain_undecided(const struct policy *const p[2], int (*told)(void *arg, const struct rule *r), void *arg);
+
+#endif
