@@ -26,6 +26,11 @@ static const char *const usual[] = {
     "deploy-token",
     "x-vault-token",
     "x-github-token",
+    "access-token",
+    "authentication",
+    "http-authorization",
+    "x-token",
+    "ocp-apim-subscription-key",
     "x-jfrog-art-api",
     "x-amz-security-token",
 };

@@ -423,8 +423,10 @@ static struct bindings *bindings_of(struct state *s) {
 
 static void test_bindings(void **state) {
     static const char *const taken[] = {
-        "Authorization", "AUTHORIZATION", "authorization", "Proxy-Authorization", "X-Api-Key",
-        "x_api_key",     "Private-Token", "X-Other-Key",   "x_other-KEY",         "Cookie"};
+        "Authorization",  "AUTHORIZATION", "authorization", "Proxy-Authorization",
+        "X-Api-Key",      "x_api_key",     "Private-Token", "X-Other-Key",
+        "x_other-KEY",    "Cookie",        "Access-Token",  "http_authorization",
+        "Authentication", "X-Token"};
     static const char *const left[] = {"Accept", "Authorizatio", "Authorization2", "Host", "", "X-Other"};
     struct state *s = *state;
     struct bindings *b = bindings_of(s);
