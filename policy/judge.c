@@ -7,7 +7,8 @@
 #include "policy/regex.h"
 #include "policy/rule.h"
 
-#define NONE UINT32_MAX
+#define NONE     UINT32_MAX
+#define PREFETCH 8
 
 /* A request, with what is worked out about it once. */
 struct request {
@@ -55,7 +56,9 @@ static size_t forgive(struct slice path, char *out) {
 
 #define REGEX_PATH_MAX 16384
 
-static bool regex_paths(const struct request *q, const struct target *t, struct slice path, bool loose) {
+/* Apart from its caller, which would have to touch the pages of this block for every rule. */
+__attribute__((noinline)) static bool regex_paths(const struct request *q, const struct target *t,
+                                                  struct slice path, bool loose) {
     char text[REGEX_PATH_MAX];
     if (!loose)
         return !q->doubled && (!q->encoded || t->regex_slash) && regex_match(t->regex, path) == TRI_YES;
@@ -263,9 +266,17 @@ static void scan_permit(struct request *q, const struct facts_ref *ref, uint32_t
 static struct outcome scan(struct request *q, const struct facts_ref *ref) {
     struct outcome o = {NONE, NONE, NONE, NONE, STAGE_NONE, NONE};
     for (size_t l = 0; l < q->nlists; l++) {
-        for (uint32_t k = 0; k < q->lists[l]->n; k++) {
-            uint32_t i = q->lists[l]->rules[k];
+        const struct index_slot *list = q->lists[l];
+        /* what a rule is decided by lies in one line of the cache, and the pattern behind it */
+        for (uint32_t k = 0; k < list->n && k < PREFETCH; k++)
+            __builtin_prefetch(&q->p->rules[list->rules[k]]);
+        for (uint32_t k = 0; k < list->n; k++) {
+            uint32_t i = list->rules[k];
             const struct rule *r = &q->p->rules[i];
+            if (k + 1 < list->n)
+                __builtin_prefetch(q->p->rules[list->rules[k + 1]].target.paths);
+            if (k + PREFETCH < list->n)
+                __builtin_prefetch(&q->p->rules[list->rules[k + PREFETCH]]);
             if (q->reach && !q->reach[r->source->index])
                 continue;
             if (r->deny && i < o.deny && stage_of(q, r, ref, true) == STAGE_MATCH)
