@@ -57,6 +57,11 @@ static size_t width_of(struct slice s) {
     return n;
 }
 
+/* Within `in (a, b)` parentheses and commas are words of their own. */
+static bool joined(struct slice before, struct slice after) {
+    return slice_eq(before, SLICE("(")) || slice_eq(after, SLICE(")")) || slice_eq(after, SLICE(","));
+}
+
 static void put_line(struct formatter *f, const struct line *l, const size_t *widths) {
     for (size_t i = 0; i < l->n; i++) {
         buf_put(f->out, l->words[i]);
@@ -65,7 +70,8 @@ static void put_line(struct formatter *f, const struct line *l, const size_t *wi
         size_t width = width_of(l->words[i]);
         for (size_t k = width; i <= columns_of(l->layout) && l->layout != LAYOUT_PLAIN && k < widths[i]; k++)
             buf_putc(f->out, ' ');
-        buf_putc(f->out, ' ');
+        if (!joined(l->words[i], l->words[i + 1]))
+            buf_putc(f->out, ' ');
     }
     if (l->comment.n) {
         buf_puts(f->out, "  ");
@@ -132,7 +138,7 @@ static void put_continued(struct formatter *f, const struct token *words, size_t
     for (size_t i = 0; i < n; i++) {
         if (i && words[i].line != words[i - 1].line)
             buf_puts(f->out, " \\\n    ");
-        else if (i)
+        else if (i && !joined(words[i - 1].raw, words[i].raw))
             buf_putc(f->out, ' ');
         buf_put(f->out, words[i].raw);
     }
@@ -158,6 +164,13 @@ static bool add_line(struct formatter *f, const struct token *words, size_t n, s
     return true;
 }
 
+static bool opens_list(const struct lexer *lx) {
+    size_t at = lx->at;
+    while (at < lx->source->text.n && (lx->source->text.p[at] == ' ' || lx->source->text.p[at] == '\t'))
+        at++;
+    return at < lx->source->text.n && lx->source->text.p[at] == '(';
+}
+
 /* One statement. False when it has too many words, or memory is short. */
 static bool statement(struct formatter *f, struct lexer *lx, struct token *words) {
     size_t n = 0;
@@ -167,6 +180,10 @@ static bool statement(struct formatter *f, struct lexer *lx, struct token *words
         lex_next(lx, &words[n]);
         if (words[n].kind == TOKEN_END)
             break;
+        if (slice_eq(words[n].raw, SLICE("in")))
+            lx->list = opens_list(lx);
+        else if (slice_eq(words[n].raw, SLICE(")")))
+            lx->list = false;
         n++;
     }
     struct slice tail = slice_sub(lx->source->text, lx->end, lx->at - lx->end);

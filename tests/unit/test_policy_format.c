@@ -47,6 +47,17 @@ static void layout(void **state) {
             "allow GET https://a.test/ note \"two  blanks # here\"\n");
 }
 
+/* Lists of a condition, with what would be a comment elsewhere. */
+static void lists(void **state) {
+    (void)state;
+    formats("allow POST https://a.test/ where json a in ( x ,y,\"b  #c\" )   and query q == \"d  e\"\n",
+            "allow POST https://a.test/ where json a in (x, y, \"b  #c\") and query q == \"d  e\"\n");
+    formats("allow POST https://a.test/ where query q == a,b with c\n",
+            "allow POST https://a.test/ where query q == a,b with c\n");
+    formats("allow POST https://a.test/ \\\n where json a in (x, \\\n y)\n",
+            "allow POST https://a.test/ \\\n    where json a in (x, \\\n    y)\n");
+}
+
 static void faults(void **state) {
     (void)state;
     free(format("allow get https://a.test/\n", ERR_PARSE));
@@ -85,7 +96,7 @@ static void shipped(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layout), cmocka_unit_test(faults),
-                                       cmocka_unit_test(shipped)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layout), cmocka_unit_test(lists),
+                                       cmocka_unit_test(faults), cmocka_unit_test(shipped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
