@@ -83,6 +83,13 @@ static int take_workers(void *target, char *value, struct errmsg *msg) {
     return 0;
 }
 
+static int take_log_query(void *target, char *value, struct errmsg *msg) {
+    (void)value;
+    (void)msg;
+    ((struct run *)target)->config.log_query = true;
+    return 0;
+}
+
 static int take_quiet(void *target, char *value, struct errmsg *msg) {
     (void)value;
     (void)msg;
@@ -115,13 +122,16 @@ const struct option_row run_rows[] = {
      "the sandbox's name, in records and refusals (default: the command's, and a tail)"},
     {0, "log", "FILE", take_log,
      "where decisions are written to, a JSON line each (default: decisions.jsonl in the state directory)"},
+    {0, "log-query", NULL, take_log_query,
+     "record the values in queries too (without it: names alone, as in ?page=*)"},
     {0, "redis", "URL", take_redis,
      "also write decisions to the stream exeat:decisions:\nredis://[[user]:password@]HOST[:PORT][/DB] or "
      "unix:PATH"},
     {0, "upstream-ca", "FILE", take_upstream_ca,
      "further roots (PEM) that servers' certificates may be signed by; may be repeated"},
     {0, "resolve", "HOST:PORT:ADDRESS[:PORT]", take_resolve,
-     "connect to ADDRESS, and PORT, for HOST:PORT, be it a private or loopback address;\nmay be repeated"},
+     "connect to ADDRESS, and PORT, for HOST:PORT, be it a private or loopback address;\nin all forms of "
+     "curl's --resolve; may be repeated"},
     {0, "state", "DIR", take_state,
      "where exeat keeps its certification authority and the log\n(default: $XDG_STATE_HOME/exeat or "
      "~/.local/state/exeat)"},

@@ -51,6 +51,7 @@ struct engine_config {
     struct upstream *upstream;
     struct recorder *recorder;
     struct slice ca_pem; /* exeat's root, for exeat.internal/ca.pem; copied */
+    bool log_query;      /* values of queries are recorded: the operator has asked for them */
 };
 
 /* 0, ERR_NOMEM or ERR_CRYPTO. Makes the leaf key of the process and the cache of leaves (ca/leaf.h), which asks

@@ -253,17 +253,27 @@ static void ask_dns(struct resolve_query *q, struct slice name) {
     }
 }
 
+/* The pins of one origin; `host` NULL: of all hosts that have none. */
+static struct resolve_pin *find_pin(struct resolver *r, const struct url_host *host, uint16_t port) {
+    for (size_t i = 0; i < r->npins; i++) {
+        struct resolve_pin *pin = &r->pins[i];
+        if (pin->port == port && pin->n &&
+            (host ? !pin->any && slice_eq(url_host_slice(&pin->host), url_host_slice(host)) : pin->any))
+            return pin;
+    }
+    return NULL;
+}
+
 static bool pinned(struct resolver *r, const struct url_host *host, uint16_t port,
                    struct resolve_answer *answer) {
-    for (size_t i = 0; i < r->npins; i++) {
-        const struct resolve_pin *pin = &r->pins[i];
-        if (pin->port != port || !slice_eq(url_host_slice(&pin->host), url_host_slice(host)))
-            continue;
-        answer_addrs(answer, pin->to, pin->n, 0);
-        answer->pinned = true;
-        return true;
-    }
-    return false;
+    const struct resolve_pin *pin = find_pin(r, host, port);
+    if (!pin)
+        pin = find_pin(r, NULL, port);
+    if (!pin)
+        return false;
+    answer_addrs(answer, pin->to, pin->n, 0);
+    answer->pinned = true;
+    return true;
 }
 
 /* A label that a C library would take for a number. Canonical hosts have none; what else may come is not
@@ -324,17 +334,17 @@ void resolve_cancel(struct resolve_query *q) {
 
 /* --- life --------------------------------------------------------------------------------------------- */
 
-/* Several --resolve for one origin add up, as long as there is room. */
+/* Several --resolve for one origin add up, as long as there is room; one without addresses takes them back. */
 static void add_pin(struct resolver *r, const struct resolve_pin *pin) {
-    for (size_t i = 0; i < r->npins; i++) {
-        struct resolve_pin *p = &r->pins[i];
-        if (p->port != pin->port || !slice_eq(url_host_slice(&p->host), url_host_slice(&pin->host)))
-            continue;
-        for (size_t k = 0; k < pin->n && p->n < RESOLVE_ADDRS_MAX; k++)
-            p->to[p->n++] = pin->to[k];
+    struct resolve_pin *p = find_pin(r, pin->any ? NULL : &pin->host, pin->port);
+    if (!p) {
+        r->pins[r->npins++] = *pin;
         return;
     }
-    r->pins[r->npins++] = *pin;
+    if (pin->n == 0)
+        p->n = 0;
+    for (size_t k = 0; k < pin->n && p->n < RESOLVE_ADDRS_MAX; k++)
+        p->to[p->n++] = pin->to[k];
 }
 
 static int add_pins(struct resolver *r, const struct resolver_config *config, struct errmsg *msg) {

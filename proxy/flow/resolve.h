@@ -32,16 +32,18 @@ struct resolver;
 #define RESOLVE_TTL_MAX    300
 #define RESOLVE_TIME_MS    8000 /* the longest that one question takes */
 
-/* --- pins: HOST:PORT:ADDRESS[:PORT][,ADDRESS[:PORT]]... ----------------------------------------------- */
+/* --- pins: [+]HOST:PORT:ADDRESS[:PORT][,ADDRESS[:PORT]]..., -HOST:PORT --------------------------------- */
 
 struct resolve_pin {
     struct url_host host;
-    uint16_t port; /* of the origin */
-    size_t n;
+    bool any;                          /* HOST is '*': every host that has no pin of its own for this port */
+    uint16_t port;                     /* of the origin */
+    size_t n;                          /* 0: -HOST:PORT takes back what earlier pins have said */
     struct addr to[RESOLVE_ADDRS_MAX]; /* with the port to connect to */
 };
 
-/* Reads one --resolve. IPv6 addresses stand in brackets. No name is looked up. 0 or ERR_USAGE with a
+/* Reads one --resolve, in the forms of curl. IPv6 addresses stand in brackets; those that no port follows need none. The
+ * plus sign, by which curl lets an entry grow old, says nothing here: a run is too short. No name is looked up. 0 or ERR_USAGE with a
  * message that shows what was expected; *out is then unchanged. Good for the command line's check in the
  * supervisor. */
 int resolve_pin_parse(struct slice text, struct resolve_pin *out, struct errmsg *msg);

@@ -1,7 +1,8 @@
 #include "proxy/flow/resolve.h"
 
 #define EXPECTED                                                                                             \
-    "expected HOST:PORT:ADDRESS[:PORT], IPv6 addresses in brackets, several addresses with commas"
+    "expected HOST:PORT:ADDRESS[:PORT] or -HOST:PORT, IPv6 addresses in brackets, several addresses with "   \
+    "commas"
 
 /* The length of a host at the start of `s`: up to the colon, or to the bracket that closes. */
 static size_t host_length(struct slice s) {
@@ -19,30 +20,43 @@ static bool parse_port(struct slice s, uint16_t *out) {
 
 /* ADDRESS[:PORT] */
 static int parse_target(struct slice s, uint16_t port, struct addr *out, struct errmsg *msg) {
-    size_t n = s.n && s.p[0] == '[' ? host_length(s) : host_length(s) ? host_length(s) : s.n;
+    size_t n = host_length(s) ? host_length(s) : s.n;
+    /* an IPv6 address without brackets: it has more than one colon, and can have no port behind it */
+    if (s.n && s.p[0] != '[' && slice_find(slice_from(s, n < s.n ? n + 1 : n), ':') >= 0)
+        n = s.n;
     struct slice address = slice_sub(s, 0, n), rest = slice_from(s, n);
     if (rest.n && (rest.p[0] != ':' || !parse_port(slice_from(rest, 1), &port)))
         return errmsg_set(msg, ERR_USAGE, "'%.*s': no port behind the address; " EXPECTED, SLICE_ARG(s));
-    if ((s.n && s.p[0] == ':') || !addr_parse(address, port, out))
+    if (!addr_parse(address, port, out))
         return errmsg_set(msg, ERR_USAGE, "'%.*s' is no address; " EXPECTED, SLICE_ARG(s));
     return 0;
 }
 
+/* HOST:PORT, of which the rest is left in `*rest`. */
+static int parse_origin(struct slice s, struct resolve_pin *pin, struct slice *rest, bool *has_rest,
+                        struct errmsg *msg) {
+    size_t n = host_length(s);
+    struct slice host = slice_sub(s, 0, n), port;
+    struct errmsg why;
+    if (n == 0 || n == s.n || s.p[n] != ':')
+        return errmsg_set(msg, ERR_USAGE, "no host and port; " EXPECTED);
+    pin->any = slice_eq(host, SLICE("*"));
+    if (!pin->any && url_host_parse(host, &pin->host, &why))
+        return errmsg_set(msg, ERR_USAGE, "%s", why.text);
+    *has_rest = slice_cut(slice_from(s, n + 1), ':', &port, rest);
+    return parse_port(port, &pin->port) ? 0 : errmsg_set(msg, ERR_USAGE, "no port; " EXPECTED);
+}
+
 int resolve_pin_parse(struct slice text, struct resolve_pin *out, struct errmsg *msg) {
     struct resolve_pin pin = {0};
-    size_t n = host_length(text);
-    struct slice port, targets;
-    struct errmsg why;
-    int r = 0;
-
-    if (n == 0 || n == text.n || text.p[n] != ':')
-        return errmsg_set(msg, ERR_USAGE, "--resolve %.*s: no host and port; " EXPECTED, SLICE_ARG(text));
-    if (url_host_parse(slice_sub(text, 0, n), &pin.host, &why))
-        return errmsg_set(msg, ERR_USAGE, "--resolve %.*s: %s", SLICE_ARG(text), why.text);
-    if (!slice_cut(slice_from(text, n + 1), ':', &port, &targets) || !parse_port(port, &pin.port))
-        return errmsg_set(msg, ERR_USAGE, "--resolve %.*s: no port, or no address behind it; " EXPECTED,
-                          SLICE_ARG(text));
-    for (bool more = true; more && r == 0;) {
+    bool removes = text.n && text.p[0] == '-', adds = false;
+    struct slice targets;
+    int r =
+        parse_origin(slice_from(text, removes || (text.n && text.p[0] == '+')), &pin, &targets, &adds, msg);
+    if (r == 0 && adds == removes)
+        r = errmsg_set(msg, ERR_USAGE,
+                       removes ? "an address behind what is taken back" : "no address; " EXPECTED);
+    for (bool more = adds; more && r == 0;) {
         struct slice target;
         more = slice_cut(targets, ',', &target, &targets);
         if (pin.n == RESOLVE_ADDRS_MAX)

@@ -108,7 +108,10 @@ void xchg_put_url(struct xchg *x, struct buf *out) {
     bool has_query = false;
     if (x->req.origin.n && !t->connect)
         url_target_split(x->req.origin, &path, &query, &has_query);
-    record_put_url(out, scheme, slice_str(authority), path, query, has_query ? RECORD_URL_QUERY : 0);
+    unsigned flags = has_query ? RECORD_URL_QUERY : 0;
+    if (x->box->engine->config.log_query)
+        flags |= RECORD_URL_VALUES;
+    record_put_url(out, scheme, slice_str(authority), path, query, flags);
 }
 
 static struct slice xchg_rule_text(const struct xchg *x, char *memory, size_t cap) {

@@ -39,6 +39,7 @@ struct config {
     struct config_list upstream_cas;
     struct config_list resolves;
     unsigned workers;
+    bool log_query; /* values of queries are recorded */
     enum ipc_verbosity verbosity;
 };
 

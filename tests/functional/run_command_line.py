@@ -41,7 +41,7 @@ def the_help_of_run_names_every_option():
         r = exeat.call(*args)
         tap.equal(r.code, 0)
         tap.equal(r.err, "")
-        for option in ("-p, --policy FILE", "--vault FILE", "--set NAME=VALUE", "--name SANDBOX", "--log FILE",
+        for option in ("-p, --policy FILE", "--vault FILE", "--set NAME=VALUE", "--name SANDBOX", "--log FILE", "--log-query",
                        "--redis URL", "--upstream-ca FILE", "--resolve HOST:PORT:ADDRESS[:PORT]", "--state DIR",
                        "--workers N", "-q, --quiet", "-v, --verbose"):
             tap.contains(r.out, option)

@@ -33,6 +33,13 @@ static const struct {
     {"a.test:80:1.2.3.4,[::1]:9,5.6.7.8:10", "a.test", 80, "1.2.3.4:80 [::1]:9 5.6.7.8:10 "},
     {"192.0.2.1:80:127.0.0.1", "192.0.2.1", 80, "127.0.0.1:80 "},
     {"[2001:DB8::1]:80:[::1]:81", "[2001:db8::1]", 80, "[::1]:81 "},
+    {"a.test:443:::1", "a.test", 443, "[::1]:443 "},
+    {"a.test:443:127.0.0.1,2001:db8::1,[::1]:2", "a.test", 443, "127.0.0.1:443 [2001:db8::1]:443 [::1]:2 "},
+    {"+a.test:443:127.0.0.1", "a.test", 443, "127.0.0.1:443 "},
+    {"*:443:127.0.0.1:8443", "", 443, "127.0.0.1:8443 "},
+    {"+*:443:127.0.0.1", "", 443, "127.0.0.1:443 "},
+    {"-a.test:443", "a.test", 443, ""},
+    {"-*:443", "", 443, ""},
 };
 static const char *const bad_pins[] = {
     "",
@@ -49,7 +56,16 @@ static const char *const bad_pins[] = {
     "a.test:443:127.0.0.1:",
     "a.test:443:127.0.0.1:0",
     "a.test:443:127.0.0.1:99999",
-    "a.test:443:::1",
+    "a.test:443:::1:::2",
+    "-",
+    "+",
+    "*",
+    "-a.test",
+    "-a.test:443:127.0.0.1",
+    "+-a.test:443",
+    "+a.test:443",
+    "*.test:443:127.0.0.1",
+    "a.test:443:127.0.0.1:1:2",
     "a.test:443:[::1",
     "a.test:443:[::1]x",
     "a.test:443:[127.0.0.1]",
@@ -374,6 +390,24 @@ static void pinned(void **state) {
     close_resolver(&g);
 }
 
+static void pins_for_all_and_taken_back(void **state) {
+    static const char *const texts[] = {"*:443:127.0.0.1:7",       "four.test:443:127.0.0.2",
+                                        "none.test:443:127.0.0.3", "-none.test:443",
+                                        "*:80:127.0.0.4",          "-*:80"};
+    struct asking g;
+    (void)state;
+    open_resolver(&g, texts, 6);
+    look(&g, "both.test", 0, "127.0.0.1:7 ");
+    assert_true(g.answer.pinned);
+    look(&g, "four.test", 0, "127.0.0.2:443 ");
+    look(&g, "none.test", 0, "127.0.0.1:7 ");
+    close_resolver(&g);
+    open_resolver(&g, texts + 4, 2);
+    look(&g, "four.test", 0, "192.0.2.1:443 192.0.2.2:443 ");
+    assert_false(g.answer.pinned);
+    close_resolver(&g);
+}
+
 static bool answered_all(void *arg) {
     return ((struct asking *)arg)->answers == 9;
 }
@@ -434,9 +468,11 @@ static void confined(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pins),           cmocka_unit_test(hosts),    cmocka_unit_test(by_dns),
-        cmocka_unit_test(odd_spellings),  cmocka_unit_test(pinned),   cmocka_unit_test(together),
-        cmocka_unit_test(nobody_answers), cmocka_unit_test(confined),
+        cmocka_unit_test(pins),     cmocka_unit_test(hosts),
+        cmocka_unit_test(by_dns),   cmocka_unit_test(odd_spellings),
+        cmocka_unit_test(pinned),   cmocka_unit_test(pins_for_all_and_taken_back),
+        cmocka_unit_test(together), cmocka_unit_test(nobody_answers),
+        cmocka_unit_test(confined),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -141,4 +141,13 @@ def what_curl_is_told_by_a_url(t):
     free_of_secrets(r.out, "an answer of exeat's")
 
 
+@tap.test
+def values_of_queries_are_there_for_who_asks():
+    command = "curl -s -o /dev/null 'https://a.test/p?page=2&q=x%20y#f'; true"
+    for flags, url in (([], "https://a.test/p?page=*&q=*"), (["--log-query"], "https://a.test/p?page=2&q=x%20y")):
+        r = exeat.run(None, command, flags=flags)
+        tap.equal([v["url"] for v in r.verdicts()], [url])
+        tap.contains(r.err, url)
+
+
 tap.main()
