@@ -1,9 +1,10 @@
 """The policy language on the wire: conditions on bodies, limits, max-body, ask, tunnels, private addresses."""
 import gzip
 import json
+import os
+import shutil
 
 import client
-import exeat
 import tap
 from pki import Pki
 from servers import RawServer, response
@@ -197,6 +198,31 @@ def pipelined_requests_behind_a_held_body_keep_their_order(t):
     ''')
     tap.equal(r.reports, [[200, 403, 200]])
     tap.equal(len(server.requests), 2)
+
+
+@tap.test
+def gh_reads_by_graphql_and_writes_nothing(t):
+    if not shutil.which("gh"):
+        tap.skip("no gh")
+    server = t.use(RawServer([("body",), response(200, '{"data":{"viewer":{"login":"someone"}}}',
+                                                  [("Content-Type", "application/json")])],
+                             tls=pki.leaf("api.github.com")))
+    preset = os.path.join(os.path.dirname(__file__), "..", "..", "policy", "github-graphql-read.policy")
+    with open(preset) as f:
+        policy = f.read()
+    r = client.run(policy, '''
+        env = dict(os.environ, GH_TOKEN="SECRET-none", GH_PROMPT_DISABLED="1", GH_NO_UPDATE_NOTIFIER="1")
+        def gh(query):
+            p = subprocess.run(["gh", "api", "graphql", "-f", "query=" + query], env=env, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, timeout=20)
+            return [p.returncode, p.stdout]
+        report(gh("query($a: Int = 1) { viewer { login } }"))
+        report(gh("mutation { deleteRef(input: {refId: 1}) { clientMutationId } }"))
+    ''', resolve=[server.resolve("api.github.com")], upstream_ca=pki.ca)
+    tap.equal(r.reports[0][0], 0)
+    tap.ok("someone" in r.reports[0][1], r.reports)
+    tap.ok(r.reports[1][0] != 0 and "403" in r.reports[1][1], r.reports)
+    tap.equal(len(server.requests), 1)
 
 
 if __name__ == "__main__":

@@ -262,7 +262,35 @@ static void addresses(void **state) {
     assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
     start(&g, URL_HTTP, "both.test", s.port, (struct upstream_options){.private_address = true});
     assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
+    /* nor does a name, or a network that reaches further than the addresses of its own kind */
+    static const struct verdict_net all = {.bits = 0}, ten = {.address = {10}, .bits = 8};
+    start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.private_name = true});
+    assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
+    start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &all, .nnets = 1});
+    assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
+    start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &ten, .nnets = 1});
+    assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
     assert_int_equal(s.count->accepted, 0);
+    rig_close(&g);
+    server_stop(&s);
+}
+
+/* A rule's `to` names where a name may lead; connections are not shared with requests that were told otherwise. */
+static void named_networks(void **state) {
+    static const struct verdict_net loop = {.address = {127}, .bits = 8};
+    struct server s = {.kind = SERVER_ORIGIN};
+    struct rig g;
+    (void)state;
+    server_start(&s);
+    rig_open(&g, "127.0.0.1 here.test", NULL, NULL);
+    start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &loop, .nnets = 1});
+    assert_true(loop_until(g.base, called, &g, 3000) && g.link);
+    exchange(&g, g.link);
+    upstream_release(g.link, true, 0);
+    must_fail(&g, URL_HTTP, "here.test", s.port, UPSTREAM_ADDRESS);
+    start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &loop, .nnets = 1});
+    assert_true(loop_until(g.base, called, &g, 3000) && g.link && g.link->reused);
+    upstream_release(g.link, false, 0);
     rig_close(&g);
     server_stop(&s);
 }
@@ -304,9 +332,10 @@ static void all_in_turn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(again),     cmocka_unit_test(not_again),        cmocka_unit_test(apart),
-        cmocka_unit_test(cancelled), cmocka_unit_test(bad_certificates), cmocka_unit_test(no_tls),
-        cmocka_unit_test(old_tls),   cmocka_unit_test(addresses),        cmocka_unit_test(all_in_turn),
+        cmocka_unit_test(again),       cmocka_unit_test(not_again),        cmocka_unit_test(apart),
+        cmocka_unit_test(cancelled),   cmocka_unit_test(bad_certificates), cmocka_unit_test(no_tls),
+        cmocka_unit_test(old_tls),     cmocka_unit_test(addresses),        cmocka_unit_test(named_networks),
+        cmocka_unit_test(all_in_turn),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
