@@ -19,7 +19,9 @@ static int help(FILE *out) {
     fputs("usage: exeat policy TOOL [ARG...]\n\n", out);
     for (const struct command *c = tools; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->help);
-    fputs("\n'exeat policy TOOL --help' tells more. The language is in exeat-policy(5).\n", out);
+    fputs("\n'exeat policy TOOL --help' tells more; so does exeat-policy-tools(1). The language is in "
+          "exeat-policy(5).\n",
+          out);
     return fflush(out) == 0 ? EXIT_SUCCESS : 2;
 }
 
