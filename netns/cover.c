@@ -87,23 +87,34 @@ static const char *const files[] = {
     "/dev/uinput",
 };
 
+static int lay_over(struct cover *c, const char *path, const struct stat *st) {
+    char options[128];
+    if (!S_ISDIR(st->st_mode))
+        return mount_bind(S_ISSOCK(st->st_mode) ? c->dead : c->empty, path, false, c->msg);
+    /* as root all owners are mapped; without, the directory is the caller's, or everybody's, or nobody's to write to */
+    bool mine = c->spec->root || st->st_uid == geteuid() || st->st_mode & S_IWOTH;
+    snprintf(options, sizeof options, "mode=%o,uid=%u,gid=%u,size=64m,nr_inodes=16k",
+             (unsigned)st->st_mode & (mine ? 07777 : 01555),
+             c->spec->root ? (unsigned)st->st_uid : (unsigned)geteuid(),
+             c->spec->root ? (unsigned)st->st_gid : (unsigned)getegid());
+    return mount_tmpfs(path, options, c->msg);
+}
+
 static int cover_one(void *arg, const char *path) {
     struct cover *c = arg;
     struct stat st;
-    char options[128];
-    if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode))
-        return 0;
-    if (S_ISSOCK(st.st_mode) && st.st_dev == c->dead_dev)
-        return 0;
-    if (!S_ISDIR(st.st_mode))
-        return mount_bind(S_ISSOCK(st.st_mode) ? c->dead : c->empty, path, false, c->msg);
-    /* as root all owners are mapped; without, the directory is the caller's, or everybody's, or nobody's to write to */
-    bool mine = c->spec->root || st.st_uid == geteuid() || st.st_mode & S_IWOTH;
-    snprintf(options, sizeof options, "mode=%o,uid=%u,gid=%u,size=64m,nr_inodes=16k",
-             (unsigned)st.st_mode & (mine ? 07777 : 01555),
-             c->spec->root ? (unsigned)st.st_uid : (unsigned)geteuid(),
-             c->spec->root ? (unsigned)st.st_gid : (unsigned)getegid());
-    return mount_tmpfs(path, options, c->msg);
+    int r = 0;
+    /* What the host takes away and makes anew between the look and the mount is looked at again. */
+    for (int tries = 0; tries < 10; tries++) {
+        if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode))
+            return 0;
+        if (S_ISSOCK(st.st_mode) && st.st_dev == c->dead_dev)
+            return 0;
+        r = lay_over(c, path, &st);
+        if (r == 0)
+            return 0;
+    }
+    return r;
 }
 
 /* Covers one path and its aliases. What is not there, or not for us to see, needs no cover: the command may see

@@ -41,7 +41,7 @@ struct site {
     TAILQ_ENTRY(site) age; /* in pool.sites, the one used last at the end */
     struct upstream_origin origin;
     struct upstream_options options; /* but `fresh` */
-    struct link_list idle; /* the one used last at the front */
+    struct link_list idle;           /* the one used last at the front */
     size_t nidle;
     unsigned users; /* links handed out and attempts: it stays as long as there are any */
     SSL_SESSION *sessions[SITE_SESSIONS];
