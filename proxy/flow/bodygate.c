@@ -36,10 +36,23 @@ bool bodygate_begin(struct xchg *x) {
 }
 
 void bodygate_feed(struct xchg *x, struct slice bytes) {
+    if (x->box->held + bytes.n > BODYGATE_BOX_MAX) {
+        refusal_other(x, "bodies-held", SLICE("this sandbox has too many bodies waiting to be judged"));
+        return;
+    }
+    x->box->held += bytes.n;
+    x->held_counted += bytes.n;
     if (buf_put(&x->held, bytes))
         refusal_trouble(x, 503, "no-memory", "out of memory");
     else if (buf_len(&x->held) > x->held_most)
         gate_judge(x, FACTS_BODY_OVER);
+}
+
+void bodygate_release(struct xchg *x) {
+    x->box->held -= x->held_counted;
+    x->held_counted = 0;
+    x->facts.body = SLICE_NONE;
+    buf_release(&x->held);
 }
 
 void bodygate_body_end(struct xchg *x) {

@@ -45,6 +45,7 @@ struct box {
     size_t nlisteners;
     struct conn *conns;
     size_t nconns;
+    size_t held; /* bytes of bodies that wait to be judged */
     struct limits limits;
     struct why *why;     /* its last decisions */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */

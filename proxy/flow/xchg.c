@@ -63,7 +63,6 @@ void xchg_recycle(struct xchg *x) {
     buf_release(&x->path);
     buf_release(&x->up_in);
     buf_release(&x->replay);
-    buf_release(&x->held);
     if (engine->nspare >= XCHG_SPARE) {
         free(x);
         return;
@@ -182,6 +181,7 @@ void xchg_end(struct xchg *x, bool whole) {
     http1_body_release(&x->up_body);
     gitgate_free(x->gate);
     x->gate = NULL;
+    bodygate_release(x);
     engine->stats.exchanges--;
     x->next = engine->dead_xchgs;
     engine->dead_xchgs = x;

@@ -89,7 +89,7 @@ struct xchg {
     struct facts facts;
     struct verdict verdict;
     struct buf held; /* of the body, until a condition on it is judged (bodygate.h) */
-    size_t held_most;
+    size_t held_most, held_counted;
     bool holding;
     bool judged;          /* facts and verdict mean something */
     struct gitgate *gate; /* of a push */

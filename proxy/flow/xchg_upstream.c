@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "proxy/flow/bodygate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -172,12 +173,10 @@ static void go_send_known(struct xchg *x) {
     if (known.n)
         xchg_send_body(x, known);
     if (buf_len(&x->held)) {
-        struct buf held = x->held;
-        x->held = (struct buf){.data = NULL}; /* a second try sends what is kept for it */
-        xchg_send_body(x, buf_slice(&held));
-        buf_release(&held);
+        xchg_send_body(x, buf_slice(&x->held));
         if (x->state != XCHG_RELAY)
             return;
+        bodygate_release(x); /* a second try sends what is kept for it */
     }
     if (x->retried && buf_len(&x->replay) > 0) {
         x->sent = buf_len(&x->replay);

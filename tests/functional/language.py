@@ -201,6 +201,29 @@ def pipelined_requests_behind_a_held_body_keep_their_order(t):
 
 
 @tap.test
+def a_sandbox_can_not_make_a_worker_hold_without_bound(t):
+    r, server = through(t, '''
+        head = "POST /json HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Type: application/json\\r\\nContent-Length: 1048576\\r\\n\\r\\n"
+        open_ones = []
+        for i in range(66):
+            c = tls("a.test")
+            c.send(head)
+            c.send(b" " * 1040000)
+            open_ones.append(c)
+        c = tls("a.test")
+        c.send(head)
+        c.send(b" " * 1040000)
+        report(c.answer().status)
+        for c in open_ones:
+            c.close()
+        time.sleep(0.5)
+        report(post("/json", '{"base":"main"}')[0])
+    ''')
+    tap.equal(r.reports, [403, 200])
+    tap.ok(any("too many bodies" in v["reason"] for v in r.verdicts(verdict="deny")), r)
+
+
+@tap.test
 def gh_reads_by_graphql_and_writes_nothing(t):
     if not shutil.which("gh"):
         tap.skip("no gh")
