@@ -86,6 +86,13 @@ static void put_added(struct cursor *c, const struct http_field *add, size_t n) 
         put_field(c, add[i].name, add[i].value);
 }
 
+static void put_upgrade(struct cursor *c, const struct http1_write *opt) {
+    if (!opt->upgrade.n)
+        return;
+    put_fixed(c, SLICE("Connection"), SLICE("Upgrade"));
+    put_field(c, SLICE("Upgrade"), opt->upgrade);
+}
+
 /* ---- requests ---- */
 
 static bool request_keeps(const struct http1_request *req, const struct http_field *field,
@@ -118,16 +125,18 @@ static void put_request(struct cursor *c, const struct http1_request *req, struc
     for (size_t i = 0; i < req->nfields; i++)
         if (request_keeps(req, &req->fields[i], opt))
             put_field(c, req->fields[i].name, req->fields[i].value);
-    if (req->te_trailers)
+    bool te = req->te_trailers && !opt->upgrade.n; /* Connection has one thing to say then */
+    if (te)
         put_fixed(c, SLICE("TE"), SLICE("trailers"));
     if (req->expect_continue && !opt->drop_expect)
         put_fixed(c, SLICE("Expect"), SLICE("100-continue"));
     put_framing(c, req->framing, req->length);
-    opt->closing = opt->close;
-    if (opt->close)
-        put_fixed(c, SLICE("Connection"), req->te_trailers ? SLICE("close, TE") : SLICE("close"));
-    else if (req->te_trailers)
+    opt->closing = opt->close && !opt->upgrade.n;
+    if (opt->closing)
+        put_fixed(c, SLICE("Connection"), te ? SLICE("close, TE") : SLICE("close"));
+    else if (te)
         put_fixed(c, SLICE("Connection"), SLICE("TE"));
+    put_upgrade(c, opt);
     put_added(c, opt->add, opt->nadd);
     put(c, SLICE("\r\n"));
 }
@@ -148,7 +157,7 @@ int http1_write_request(struct buf *out, const struct http1_request *req, struct
         return ERR_PARSE;
     struct cursor c;
     int r = begin(&c, out,
-                  req->method.n + target.n + 2 * request_host(req, opt).n +
+                  req->method.n + target.n + 2 * request_host(req, opt).n + opt->upgrade.n +
                       fields_room(req->fields, req->nfields) + fields_room(opt->add, opt->nadd));
     if (r)
         return r;
@@ -194,6 +203,7 @@ static void put_response(struct cursor *c, const struct answer *a, struct http1_
         put_fixed(c, SLICE("Connection"), SLICE("close"));
     else if (opt->client_minor == 0 && resp->status >= 200)
         put_fixed(c, SLICE("Connection"), SLICE("keep-alive"));
+    put_upgrade(c, opt);
     put_added(c, opt->add, opt->nadd);
     put(c, SLICE("\r\n"));
 }
@@ -213,9 +223,9 @@ int http1_write_response(struct buf *out, const struct http1_response *resp, boo
         return 0;
     struct answer a = {resp, head};
     struct cursor c;
-    int r =
-        begin(&c, out,
-              resp->reason.n + fields_room(resp->fields, resp->nfields) + fields_room(opt->add, opt->nadd));
+    int r = begin(&c, out,
+                  resp->reason.n + opt->upgrade.n + fields_room(resp->fields, resp->nfields) +
+                      fields_room(opt->add, opt->nadd));
     if (r)
         return r;
     put_response(&c, &a, opt);

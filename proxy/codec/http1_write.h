@@ -18,7 +18,8 @@ struct http1_write {
     size_t ndrop;
     const struct http_field *add; /* name and value; appended as they are, `hop` and `id` are not looked at */
     size_t nadd;
-    bool close; /* say Connection: close */
+    bool close;           /* say Connection: close */
+    struct slice upgrade; /* ask for this protocol, or in a 101 switch to it: Upgrade and Connection say so */
 
     /* requests only */
     struct slice host;   /* for the new Host field; empty: the one received */

@@ -37,6 +37,7 @@ enum h1_phase {
     H1_HEAD,  /* between two requests, or a head is on its way */
     H1_BODY,  /* the exchange may be given its request's body (body_wanted says whether now) */
     H1_WAIT,  /* the request is complete; the answer is not */
+    H1_RAW,   /* the answer was a 101: the io is the exchange's */
     H1_DRAIN, /* the answer is complete; the rest of the request's body is thrown away */
 };
 

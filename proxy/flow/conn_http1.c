@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "base/log.h"
+#include "proxy/codec/websocket.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
@@ -30,6 +31,7 @@ static bool h1_wants_bytes(const struct conn *conn) {
     case H1_BODY: return conn->body_wanted;
     case H1_WAIT: return buf_len(&conn->in) < H1_AHEAD;
     case H1_DRAIN: return true;
+    case H1_RAW: return false;
     }
     return false;
 }
@@ -350,6 +352,7 @@ static int h1_head(struct xchg *x, const struct http1_response *resp) {
         .client_minor = x->req.minor,
         .client_keep_alive = x->req.keep_alive,
         .close = !resp->interim && h1_closes(conn),
+        .upgrade = resp->status == 101 ? WEBSOCKET_NAME : SLICE_NONE,
     };
     int r = http1_write_response(io_queue(conn->io), resp, x->head_request, &opt);
     if (r || resp->interim)
@@ -419,6 +422,15 @@ static void h1_want_body(struct xchg *x, bool want) {
         h1_set_reading(conn);
 }
 
+static struct io *h1_raw(struct xchg *x, struct buf *ahead) {
+    struct conn *conn = x->conn;
+    *ahead = conn->in;
+    buf_init(&conn->in, ahead->limit);
+    conn->phase = H1_RAW;
+    conn->close_after = true;
+    return conn->io;
+}
+
 /* The answer is complete, the request may not be. */
 static void h1_whole(struct conn *conn, bool settles) {
     io_flush(conn->io);
@@ -464,5 +476,6 @@ static const struct xchg_client h1_client = {
     .flush = h1_flush,
     .full = h1_full,
     .want_body = h1_want_body,
+    .raw = h1_raw,
     .over = h1_over,
 };

@@ -26,6 +26,7 @@ void engine_limits_default(struct engine_limits *limits) {
         .idle_ms = 5 * 60 * 1000,
         .answer_ms = 30 * 60 * 1000,
         .body_ms = 10 * 60 * 1000,
+        .relay_ms = 60 * 60 * 1000,
         .linger_ms = 10 * 1000,
         .connections = 16384,
         .sandbox_connections = 4096,

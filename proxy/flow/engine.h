@@ -37,6 +37,7 @@ struct engine_limits {
     unsigned idle_ms;      /* 5 min: a client's connection between two requests, and before the first byte */
     unsigned answer_ms; /* 30 min: request sent to head of the answer, and between two pieces of an answer */
     unsigned body_ms;   /* 10 min: between two pieces of a request's body */
+    unsigned relay_ms;  /* 1 h: between two pieces, from either side, of a WebSocket */
     unsigned linger_ms; /* 10 s: after a refusal, see io_linger */
     unsigned connections;         /* open client connections of the worker, 16384 */
     unsigned sandbox_connections; /* … of one sandbox, 4096 */

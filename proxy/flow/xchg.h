@@ -17,7 +17,7 @@
  * comes to, once.
  *
  * The client's side is behind `struct xchg_client`: a table of functions that HTTP/1 fills (conn_http1.c) and HTTP/2
- * will. The exchange never touches the client's io.
+ * will. The exchange never touches the client's io, but for what follows a 101 (xchg_upgrade.c).
  */
 #ifndef PROXY_FLOW_XCHG_H
 #define PROXY_FLOW_XCHG_H
@@ -29,6 +29,7 @@
 #include "proxy/codec/target.h"
 #include "proxy/flow/conn.h"
 #include "proxy/flow/decision.h"
+#include "proxy/flow/relay.h"
 #include "proxy/flow/upstream.h"
 #include "vault/bindings.h"
 #include "vault/client.h"
@@ -68,6 +69,9 @@ struct xchg_client {
     bool (*full)(struct xchg *x);
     /* May the request's body come (xchg_body, xchg_body_end)? */
     void (*want_body)(struct xchg *x, bool want);
+    /* What follows the 101 just written is not HTTP: the connection is the exchange's until `over`. Its io, and in
+     * *ahead (to be released) what had been read of it already. NULL instead of a function: not on this transport. */
+    struct io *(*raw)(struct xchg *x, struct buf *ahead);
     /* The exchange is over and the transport may go on. `whole`: the answer was complete; else it is cut off, or, when
      * no head was written (`silent`), the connection just ends. Called once, last; x must not be used after it. */
     void (*over)(struct xchg *x, bool whole);
@@ -125,6 +129,9 @@ struct xchg {
     unsigned keep_ms; /* … for so long, by its own word */
     bool head_request;
     bool tunnel; /* a CONNECT that may go on: the transport starts again inside of it */
+
+    struct slice upgrade_key; /* of the WebSocket that is asked for; empty: none */
+    struct relay relay;       /* … and once it was granted */
 
     /* the outcome */
     unsigned status;
@@ -184,5 +191,10 @@ void xchg_strip(struct xchg *x, struct http_field *fields,
 /* xchg_answer.c: from the upstream's first byte to its last */
 extern const struct io_events xchg_upstream_events;
 void xchg_answer_begin(struct xchg *x);
+
+/* xchg_upgrade.c */
+void xchg_upgrade_ask(struct xchg *x);        /* is the request one to be passed on with its upgrade? */
+bool xchg_upgrade_fits(const struct xchg *x); /* is x->resp the 101 that was asked for? */
+void xchg_upgrade_begin(struct xchg *x, struct slice behind); /* it was passed on; `behind` came behind it */
 
 #endif

@@ -95,13 +95,18 @@ static int answer_heads(struct xchg *x, struct slice *in) {
         if (r == ERR_INCOMPLETE)
             return r;
         if (r == 0)
-            r = http1_response_parse(&x->resp, head, x->req.method, false);
+            r = http1_response_parse(&x->resp, head, x->req.method, x->upgrade_key.n > 0);
         if (r || (x->resp.interim && ++x->interims > ANSWER_INTERIM_MAX)) {
             enum http_refusal why = x->up_scan.refusal ? x->up_scan.refusal : x->resp.refusal;
             char text[256];
             snprintf(text, sizeof text, "the upstream's answer is malformed: %s",
                      why ? http_refusal_text(why) : "too many interim answers (1xx)");
             answer_broken(x, 502, "upstream-malformed", text);
+            return ERR_DENIED;
+        }
+        if (x->resp.status == 101 && !xchg_upgrade_fits(x)) {
+            answer_broken(x, 502, "upstream-malformed",
+                          "the upstream's answer does not fit the WebSocket handshake");
             return ERR_DENIED;
         }
         *in = slice_from(*in, (size_t)(head.p + head.n - in->p));
@@ -223,6 +228,10 @@ static void answer_on_readable(struct io *io) {
         }
         if (!x->answer_head)
             return;
+    }
+    if (x->status == 101) {
+        xchg_upgrade_begin(x, in);
+        return;
     }
     answer_body(x, in);
     if (x->state != XCHG_RELAY)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "proxy/codec/websocket.h"
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/refusal.h"
@@ -90,7 +91,8 @@ static void go_failed(void *arg, const struct upstream_failure *failure) {
 static void go_permitted(struct xchg *x) {
     xchg_record(x, false, NULL, SLICE_NONE);
     xchg_strip(x, x->req.fields, x->req.nfields);
-    x->pooled = go_may_repeat(x);
+    xchg_upgrade_ask(x);
+    x->pooled = go_may_repeat(x) && !x->upgrade_key.n;
     go_connect(x, !x->pooled);
 }
 
@@ -155,6 +157,7 @@ static int go_write_head(struct xchg *x) {
         .nadd = x->inject_name.n ? 1 : 0,
         .host = buf_slice(&host),
         .drop_expect = x->proceed_said,
+        .upgrade = x->upgrade_key.n ? WEBSOCKET_NAME : SLICE_NONE,
     };
     if (opt.nadd) {
         /* room before the secret is written, for what follows it too: a queue that grows leaves a copy behind */

@@ -1,0 +1,44 @@
+/*
+ * What follows a 101: the exchange becomes a relay of bytes between the client's io and the upstream's. Only a WebSocket
+ * gets here (proxy/codec/websocket.h). The state stays XCHG_RELAY; neither connection carries a request afterwards.
+ */
+#include "proxy/codec/websocket.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+void xchg_upgrade_ask(struct xchg *x) {
+    /* a rule that limits how much may be sent permits no stream without an end */
+    if (!x->client->raw || x->verdict.max_body || !websocket_asked(&x->req, &x->upgrade_key))
+        x->upgrade_key = SLICE_NONE;
+}
+
+bool xchg_upgrade_fits(const struct xchg *x) {
+    return websocket_granted(&x->resp, x->upgrade_key);
+}
+
+static void upgrade_over(struct relay *r, enum relay_end end, unsigned side) {
+    struct xchg *x = r->arg;
+    if (end == RELAY_IDLE)
+        xchg_trouble(x, "relay-idle", "nothing came from either side for too long");
+    else if (end == RELAY_BROKEN && side == 0)
+        xchg_trouble(x, "client-gone", "the client broke the connection off");
+    else if (end == RELAY_BROKEN)
+        xchg_trouble(x, "upstream-truncated", "the upstream broke the connection off");
+    else if (x->link->io->end == IO_END_UNCLEAN)
+        xchg_trouble(x, "upstream-unclean", "the upstream ended the connection without a close_notify");
+    xchg_end(x, end == RELAY_ENDED);
+}
+
+void xchg_upgrade_begin(struct xchg *x, struct slice behind) {
+    struct buf ahead;
+    struct io *client = x->client->raw(x, &ahead);
+    x->relay = (struct relay){
+        .sides = {{.io = client, .moved = &x->sent}, {.io = x->link->io, .moved = &x->received}},
+        .idle_ms = x->box->engine->config.limits.relay_ms,
+        .over = upgrade_over,
+        .arg = x,
+    };
+    relay_begin(&x->relay, (struct slice[2]){buf_slice(&ahead), behind});
+    buf_release(&ahead);
+    buf_release(&x->up_in); /* `behind` may have lain there */
+}
