@@ -228,37 +228,57 @@ static bool read_field(struct wire_spec *out, struct lists *lists, enum tag tag,
     return false;
 }
 
+/* The fields, one after the other, up to TAG_END, behind which nothing may follow. */
+static bool read_fields(struct wire_spec *out, struct lists *lists) {
+    size_t at = 0;
+    for (;;) {
+        uint32_t head[2];
+        if (out->map_size - at < sizeof head + 1)
+            return false;
+        memcpy(head, out->map + at, sizeof head);
+        at += sizeof head;
+        if (head[1] > out->map_size - at - 1 || out->map[at + head[1]] != 0)
+            return false;
+        if (!read_field(out, lists, (enum tag)head[0], slice_make(out->map + at, head[1])))
+            return false;
+        at += head[1] + 1;
+        if (head[0] == TAG_END)
+            return at == out->map_size;
+    }
+}
+
 int wire_spec_read(int memfd, struct wire_spec *out, struct errmsg *msg) {
     struct stat st;
     struct lists lists = {0};
     *out = (struct wire_spec){0};
     int seals = fcntl(memfd, F_GET_SEALS);
-    if (fstat(memfd, &st) < 0 || seals < 0 || (seals & SPEC_ALLOWED) != SPEC_ALLOWED || st.st_size > SPEC_MAX)
+    if (fstat(memfd, &st) < 0 || seals < 0 || (seals & SPEC_ALLOWED) != SPEC_ALLOWED || st.st_size == 0 ||
+        st.st_size > SPEC_MAX)
         return errmsg_set(msg, ERR_PEER, "sandbox: malformed specification");
-    size_t size = (size_t)st.st_size, at = 0;
-    const char *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, memfd, 0);
-    if (p == MAP_FAILED)
+    out->map_size = (size_t)st.st_size;
+    out->map = mmap(NULL, out->map_size, PROT_READ, MAP_PRIVATE, memfd, 0);
+    if (out->map == MAP_FAILED) {
+        *out = (struct wire_spec){0};
         return errmsg_errno(msg, ERR_IO, "sandbox: specification");
-    for (;;) {
-        uint32_t head[2];
-        if (size - at < sizeof head + 1)
-            break;
-        memcpy(head, p + at, sizeof head);
-        at += sizeof head;
-        if (head[1] > size - at - 1 || p[at + head[1]] != 0)
-            break;
-        if (!read_field(out, &lists, (enum tag)head[0], slice_make(p + at, head[1])))
-            break;
-        at += head[1] + 1;
-        if (head[0] != TAG_END)
-            continue;
-        out->argv = (char **)lists.args.list;
-        out->bundle_paths = lists.bundles.list;
-        out->cover = lists.cover.list;
-        out->sockets = lists.sockets.list;
-        if (at == size && out->argv && out->cwd && out->state_dir)
-            return 0;
-        break;
     }
+    bool whole = read_fields(out, &lists);
+    out->argv = (char **)lists.args.list;
+    out->bundle_paths = lists.bundles.list;
+    out->cover = lists.cover.list;
+    out->sockets = lists.sockets.list;
+    if (whole && out->argv && out->cwd && out->state_dir)
+        return 0;
+    wire_spec_release(out);
     return errmsg_set(msg, ERR_PEER, "sandbox: malformed specification");
+}
+
+void wire_spec_release(struct wire_spec *spec) {
+    free(spec->argv);
+    free(spec->bundle_paths);
+    free(spec->cover);
+    free(spec->sockets);
+    free(spec->overlays);
+    if (spec->map)
+        munmap((void *)(uintptr_t)spec->map, spec->map_size);
+    *spec = (struct wire_spec){0};
 }

@@ -19,7 +19,7 @@ enum wire_type {
 /* A message without more than fits into this many bytes; WIRE_FAILED is the longest. */
 #define WIRE_MAX (ERRMSG_MAX + 64)
 
-/* The specification on init's side: strings point into the mapped memfd. Freed with the process. */
+/* The specification on init's side: strings point into the mapped memfd. init needs it as long as it lives. */
 struct wire_spec {
     bool root;
     struct sandbox_inherit inherit;
@@ -34,12 +34,15 @@ struct wire_spec {
     const char **sockets; /* unix sockets of the host, by path */
     struct sandbox_overlay *overlays;
     size_t noverlays;
+    const char *map; /* private: the mapped memfd */
+    size_t map_size;
 };
 
 /* Encodes into a sealed memfd. Adds working directory, hash and the host's sockets. */
 int wire_spec_write(const struct sandbox_spec *spec, int *memfd, struct errmsg *msg);
 
-/* Maps and decodes. ERR_PEER when it is not one. */
+/* Maps and decodes. ERR_PEER when it is not one; then *out holds nothing. */
 int wire_spec_read(int memfd, struct wire_spec *out, struct errmsg *msg);
+void wire_spec_release(struct wire_spec *spec);
 
 #endif

@@ -81,6 +81,8 @@ static void test_round_trip(void **state) {
     for (const char **p = w.sockets; p && *p; p++)
         found = found || strcmp(*p, path) == 0;
     assert_true(found);
+    wire_spec_release(&w);
+    assert_null(w.argv);
     close(fd);
     close(listener);
     unlink(path);
