@@ -231,6 +231,9 @@ int policy_format_text(const char *name, struct slice text, struct buf *out, str
     size_t before = diag_count(diags);
     int r = ERR_PARSE;
     tree_parse(&source, &f->arena, diags);
+    if (slice_ends(text, SLICE("\\")))
+        diag_at(diags, &source, text.p + text.n - 1, 1, NULL, "remove it",
+                "'\\' at the end of the file continues nothing");
     if (diag_count(diags) == before)
         r = format(f, &source, diags);
     if (f->arena.failed)

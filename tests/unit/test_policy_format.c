@@ -62,6 +62,7 @@ static void faults(void **state) {
     (void)state;
     free(format("allow get https://a.test/\n", ERR_PARSE));
     free(format("frob\n", ERR_PARSE));
+    free(format("let a = \\", ERR_PARSE)); /* a line break behind it would be a continuation */
 }
 
 /* Every policy that ships can be formatted, and twice is as once. */
