@@ -88,6 +88,32 @@ def protocol_versions_0_1_and_2_fetch(t):
 
 
 @tap.test
+def protocol_versions_0_1_and_2_push(t):
+    git = serve(t)
+    r = run(t, git, "cd; for v in 0 1 2; do g=\"git -c protocol.version=$v\"; $g clone -q https://g.test/acme/app.git c$v; "
+                    "cd c$v; echo $v >> README; git commit -qam $v; $g push -q origin HEAD:refs/heads/fix/$v; echo $?; "
+                    "$g push -q origin HEAD:refs/heads/main; echo $?; cd; done")
+    tap.equal(r.out.split(), ["0", "1"] * 3)
+    tap.equal(r.err.count("[remote rejected] HEAD -> main (exeat: "), 3)
+    tap.equal(sorted(git.refs(REPO)), ["refs/heads/fix/0", "refs/heads/fix/1", "refs/heads/fix/2", "refs/heads/main"])
+    tap.equal({h.request.header("git-protocol") for h in git.hits}, {None, "version=1", "version=2"})
+
+
+@tap.test(timeout=120)
+def several_workers_serve_one_sandbox_alike(t):
+    git = serve(t)
+    r = run(t, git, "cd; for i in 1 2 3 4; do (git clone -q https://g.test/acme/app.git c$i && cd c$i && "
+                    "git checkout -q -b fix/$i && git commit -q --allow-empty -m $i && git push -q origin fix/$i; echo push $?) & "
+                    "curl -s -o /dev/null -w 'curl %{http_code}\n' https://g.test/ & "
+                    "getent ahostsv4 g.test | sed 's/ .*/ addr/;q' & done; wait", workers=3)
+    lines = r.out.strip().split("\n")
+    tap.equal((lines.count("push 0"), lines.count("curl 403")), (4, 4), r)
+    # one name has one address, whichever worker was asked
+    tap.equal(len({line for line in lines if line.endswith(" addr")}), 1, r)
+    tap.equal(sorted(git.refs(REPO)), ["refs/heads/fix/%d" % i for i in (1, 2, 3, 4)] + ["refs/heads/main"])
+
+
+@tap.test
 def deletion_push_options_and_atomic_pushes_are_read(t):
     git = serve(t)
     git.git(REPO, "update-ref", "refs/heads/fix/old", "refs/heads/main")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the command is given, what its end becomes, and which signals reach it."""
 import os
+import pwd
 import resource
 import signal
 import time
@@ -177,6 +178,23 @@ def as_root_too():
         tap.skip("needs root")
     r = exeat.run(None, "id -u; exit 7", user="root")
     tap.equal((r.code, r.out), (7, "0\n"))
+
+
+@tap.test
+def root_becomes_other_users_inside_and_files_are_whose_they_were():
+    if not work.is_root():
+        tap.skip("needs root")
+    home = work.folder("home.", mode=0o755)
+    r = exeat.run(None, """
+        user=%s
+        stat -c '%%U %%a' /etc/shadow
+        su -s /bin/sh -c 'id -un; cat /etc/shadow >/dev/null 2>&1 || echo refused' $user
+        runuser -u $user -- id -un
+        touch own; chown $user own; setpriv --reuid $user --clear-groups sh -c 'echo x > own; stat -c %%U own'
+    """ % work.PLAIN_USER, user="root", cwd=home)
+    host = "%s %o" % ("root", os.stat("/etc/shadow").st_mode & 0o7777)
+    tap.equal(r.out.split("\n"), [host, work.PLAIN_USER, "refused", work.PLAIN_USER, work.PLAIN_USER, ""])
+    tap.equal(os.stat(os.path.join(home, "own")).st_uid, pwd.getpwnam(work.PLAIN_USER).pw_uid)
 
 
 @tap.test
