@@ -68,6 +68,22 @@ static bool same(const struct seen *a, const struct seen *b) {
            slice_eq(a->path, b->path) && slice_eq(a->ref, b->ref) && slice_eq(a->credential, b->credential);
 }
 
+/* What was seen comes from the command that was run: nothing in it may end a comment's line. */
+static struct slice copy_clean(struct learner *l, struct slice s) {
+    char *p = arena_alloc(&l->arena, s.n + 1);
+    for (size_t i = 0; p && i < s.n; i++)
+        p[i] = (unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f ? '?' : s.p[i];
+    return slice_make(p, p ? s.n : 0);
+}
+
+/* Characters that a pattern would take for its own, and those that a name does not have. */
+static bool odd(struct slice s) {
+    for (size_t i = 0; i < s.n; i++)
+        if (strchr("*{}?\\ ", s.p[i]))
+            return true;
+    return false;
+}
+
 static int add(struct learner *l, struct seen *s) {
     for (size_t i = l->n; i-- > 0 && l->n - i < 4096;)
         if (same(&l->list[i], s)) {
@@ -85,12 +101,12 @@ static int add(struct learner *l, struct seen *s) {
         l->list = list;
         l->cap = cap;
     }
-    s->host = arena_copy(&l->arena, s->host);
-    s->method = arena_copy(&l->arena, s->method);
-    s->path = arena_copy(&l->arena, s->path);
-    s->ref = arena_copy(&l->arena, s->ref);
-    s->credential = arena_copy(&l->arena, s->credential);
-    s->why = arena_copy(&l->arena, s->why);
+    s->host = copy_clean(l, s->host);
+    s->method = copy_clean(l, s->method);
+    s->path = copy_clean(l, s->path);
+    s->ref = copy_clean(l, s->ref);
+    s->credential = copy_clean(l, s->credential);
+    s->why = copy_clean(l, s->why);
     l->list[l->n++] = *s;
     return l->arena.failed ? ERR_NOMEM : 0;
 }
@@ -132,6 +148,8 @@ static const char *careful(const struct seen *s, bool usual) {
         return "it goes to an address, not to a name";
     if (!usual)
         return "the host is none that a ready-made policy, --under or --usual names";
+    if (odd(s->path) || odd(s->ref) || (s->ref.n && !slice_starts(s->ref, SLICE("refs/"))))
+        return "it has characters that patterns are made of, or is no ref";
     if (s->path.n && memmem(s->path.p, s->path.n, "//", 2))
         return "its path has two slashes in a row";
     if (s->kind == FACTS_GIT_FETCH)
@@ -230,7 +248,9 @@ static void put_expect(struct writer *w, const struct seen *s, unsigned ops) {
     buf_printf(w->out, "%sexpect allow %.*s ", hash, SLICE_ARG(s->method));
     put_url(w->out, s, s->path, false);
     if (s->kind == FACTS_GIT_PUSH) {
-        buf_printf(w->out, " %.*s %s", SLICE_ARG(s->ref), facts_op_name(s->op));
+        buf_putc(w->out, ' ');
+        put_literal(w->out, s->ref);
+        buf_printf(w->out, " %s", facts_op_name(s->op));
     }
     if (s->credential.n)
         buf_printf(w->out, " with %.*s", SLICE_ARG(s->credential));
@@ -241,7 +261,9 @@ static void put_expect(struct writer *w, const struct seen *s, unsigned ops) {
     if (s->kind == FACTS_GIT_PUSH) {
         buf_puts(w->out, "expect deny push ");
         put_url(w->out, s, s->path, false);
-        buf_printf(w->out, " %.*s%s force\n", SLICE_ARG(s->ref), ops & 1u << FACTS_DELETE ? "" : " delete");
+        buf_putc(w->out, ' ');
+        put_literal(w->out, s->ref);
+        buf_printf(w->out, "%s force\n", ops & 1u << FACTS_DELETE ? "" : " delete");
     } else if (method) {
         buf_printf(w->out, "expect deny %s ", method);
         put_url(w->out, s, s->path, false);

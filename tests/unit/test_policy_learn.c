@@ -97,6 +97,14 @@ static void careful(void **state) {
     LEARNS("", "it goes to an address", {"GET", "https://192.0.2.1/"});
     LEARNS("", "it was denied: no rule names this host", {"GET", "https://a.test/", .denied = true});
     LEARNS("", "two slashes", {"GET", "https://a.test/x//y"});
+    /* what the command chose can neither write a rule nor a pattern */
+    LEARNS("", "characters that patterns are made of", {"GET", "https://a.test/**"});
+    LEARNS("", "characters that patterns are made of",
+           {"push", "https://a.test/r/git-receive-pack", "refs/heads/{a,b}", FACTS_CREATE});
+    LEARNS("", "?allow * https",
+           {"push", "https://a.test/r/git-receive-pack", "refs/heads/x\nallow * https://*", FACTS_CREATE});
+    LEARNS("allow push https://a.test/r refs/heads/$$x create\n", NULL,
+           {"push", "https://a.test/r/git-receive-pack", "refs/heads/$x", FACTS_CREATE});
 }
 
 static void git(void **state) {
