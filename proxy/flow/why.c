@@ -154,7 +154,7 @@ static struct piece piece_of_record(struct shared *s, const struct record *r) {
         brief.nrefs = WHY_REFS;
     }
     record_encode(&brief, &m, memory, sizeof memory);
-    return m.err ? (struct piece){0} : piece_put(s, slice_make(memory, m.n));
+    return piece_put(s, m.err ? SLICE_NONE : slice_make(memory, m.n));
 }
 
 /* --- lines -------------------------------------------------------------------------------------------- */
