@@ -5,10 +5,13 @@
  *     gitgate_begin (XCHG_SECTION) - gitgate_feed… - permitted: xchg_go, and gitgate_held() goes up first, in the bytes received
  *                                                  - refused: an answer of status 200 in git's own words
  *
- * A gzip body is inflated as far as the command list goes, within GIT_SECTION_MAX, and passed on unchanged.
+ * By the command list alone a forced update can't be told from a fast-forward. Where the verdict hangs on that, the pack
+ * is read too (gitproof.h). A push of up to 256 KiB is read whole first. A longer one goes upstream while it is read, and
+ * its end waits here: proved, it follows and the push is done; not proved, the upstream's connection is cut, so that the
+ * server has a pack without an end, which it throws away, and the client gets git's own report all the same. Whatever
+ * the upstream says before that waits, too.
  *
- * By the command list alone a forced update can't be told from a fast-forward, so every update of an existing ref is
- * judged as `force`, with the note that no proof was made.
+ * A gzip body is inflated for reading, within limits, and passed on unchanged.
  */
 #ifndef PROXY_FLOW_GITGATE_H
 #define PROXY_FLOW_GITGATE_H
@@ -26,8 +29,15 @@ void gitgate_begin(struct xchg *x);
 void gitgate_feed(struct xchg *x, struct slice bytes);
 void gitgate_body_end(struct xchg *x);
 
-/* What was read for judging; empty without a gate. */
+/* What was read for judging; empty without a gate. gitgate_sent: it is on its way, and won't be asked for again. */
 struct slice gitgate_held(const struct xchg *x);
+void gitgate_sent(struct xchg *x);
+
+/* The verdict hangs on the rest of the pack: the request is on its way and nothing is recorded yet. */
+bool gitgate_undecided(const struct xchg *x);
+
+/* The body is for the gate: it passes on what may pass. */
+bool gitgate_reads(const struct xchg *x);
 
 /* Fills in the record's part about git. What it points to lives as long as the exchange. */
 void gitgate_record(struct xchg *x, struct record *r);

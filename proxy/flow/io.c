@@ -379,6 +379,8 @@ void io_sensitive(struct io *io) {
 bool io_full(struct io *io) {
     if (buf_len(&io->queue) >= IO_HIGH)
         io->was_full = true;
+    else if (buf_len(&io->queue) == 0 && !io_blocked(io))
+        io->was_full = false; /* all went out at once: no event will say so */
     return io->was_full;
 }
 

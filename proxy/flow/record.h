@@ -58,6 +58,7 @@ enum record_has {
 
 struct record_ref {
     struct slice ref, old, new, op;
+    struct slice proof; /* of an update: what it was told from a fast-forward by: "pack", or "none" */
 };
 
 struct record {

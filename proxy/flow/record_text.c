@@ -77,6 +77,7 @@ static void json_git(struct json *j, const struct record *r) {
             json_pair(j, "old", r->refs[i].old);
             json_pair(j, "new", r->refs[i].new);
             json_pair(j, "op", r->refs[i].op);
+            json_pair(j, "proof", r->refs[i].proof);
             json_close(j);
         }
         json_close(j);

@@ -70,8 +70,9 @@ struct engine {
     void (*drain_done)(void *arg);
     void *drain_arg;
     struct engine_stats stats;
-    struct buf text;  /* one block for texts that are made and sent at once */
-    struct buf text2; /* … and another */
+    size_t proof_memory; /* in use for looking through packs (gitproof.h) */
+    struct buf text;     /* one block for texts that are made and sent at once */
+    struct buf text2;    /* … and another */
 };
 
 static inline struct slice box_name(const struct box *box) {

@@ -211,7 +211,7 @@ void xchg_start(struct xchg *x, int parse_error) {
 void xchg_body(struct xchg *x, struct slice bytes) {
     if (x->state == XCHG_SECTION && x->holding)
         bodygate_feed(x, bytes);
-    else if (x->state == XCHG_SECTION)
+    else if (gitgate_reads(x))
         gitgate_feed(x, bytes);
     else if (x->state == XCHG_RELAY)
         xchg_send_body(x, bytes);
@@ -220,7 +220,7 @@ void xchg_body(struct xchg *x, struct slice bytes) {
 void xchg_body_end(struct xchg *x, struct http_field *trailers, size_t n) {
     if (x->state == XCHG_SECTION && x->holding)
         bodygate_body_end(x);
-    else if (x->state == XCHG_SECTION)
+    else if (gitgate_reads(x))
         gitgate_body_end(x);
     else if (x->state == XCHG_RELAY)
         xchg_send_end(x, trailers, n);

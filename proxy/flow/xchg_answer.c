@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "proxy/flow/gitgate.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
@@ -16,7 +17,10 @@ void xchg_answer_begin(struct xchg *x) {
     buf_clear(&x->up_in);
     x->interims = 0;
     io_deadline(x->link->io, x->box->engine->config.limits.answer_ms);
-    io_resume(x->link->io);
+    if (gitgate_undecided(x))
+        io_pause(x->link->io); /* until the verdict nothing of it reaches the client */
+    else
+        io_resume(x->link->io);
 }
 
 /* No answer will come, or none that can be understood. */
@@ -257,6 +261,9 @@ static void answer_on_failed(struct io *io, int err) {
     engine_reap(x->box->engine);
     x->send_failed = true;
     x->up_keep = false;
+    if (gitgate_undecided(x))
+        x->client->want_body(x,
+                             true); /* the verdict is made all the same, then comes the upstream's answer */
     if (x->answer_done)
         xchg_end(x, true);
 }

@@ -89,7 +89,8 @@ static void go_failed(void *arg, const struct upstream_failure *failure) {
 /* ---- the credential ---- */
 
 static void go_permitted(struct xchg *x) {
-    xchg_record(x, false, NULL, SLICE_NONE);
+    if (!gitgate_undecided(x))
+        xchg_record(x, false, NULL, SLICE_NONE);
     xchg_strip(x, x->req.fields, x->req.nfields);
     xchg_upgrade_ask(x);
     x->pooled = go_may_repeat(x) && !x->upgrade_key.n;
@@ -175,6 +176,7 @@ static void go_send_known(struct xchg *x) {
     struct slice known = gitgate_held(x);
     if (known.n)
         xchg_send_body(x, known);
+    gitgate_sent(x);
     if (buf_len(&x->held)) {
         xchg_send_body(x, buf_slice(&x->held));
         if (x->state != XCHG_RELAY)
@@ -199,13 +201,15 @@ static void go_send(struct xchg *x) {
     if (x->state != XCHG_RELAY)
         return;
     if (x->body_done)
-        xchg_send_end(x, NULL, 0);
-    else
+        xchg_body_end(x, NULL, 0);
+    else if (!io_full(x->link->io))
         x->client->want_body(x, true);
     if (x->state == XCHG_RELAY && x->link) {
         x->corked = false;
         if (io_flush(x->link->io))
             x->send_failed = true;
+        if (!x->body_done && !io_full(x->link->io))
+            x->client->want_body(x, true);
     }
 }
 

@@ -167,13 +167,13 @@ def a_push_elsewhere_is_refused_in_words_that_git_prints(t):
 
 
 @tap.test
-def an_update_that_is_not_proved_a_fast_forward_counts_as_force_and_says_so(t):
+def an_update_that_is_no_fast_forward_is_force_and_says_so(t):
     git = serve(t)
     git.git(REPO, "update-ref", "refs/heads/fix/1", "refs/heads/main")
     git.git(REPO, "update-ref", "refs/heads/work", "refs/heads/main")
-    r = run(t, git, CLONE + CHANGE + "git push origin fix/1 || echo refused; git push -q origin fix/1:work")
+    r = run(t, git, CLONE + "git commit -q --amend -m new; git push --force origin fix/1 || echo refused; git push -q --force origin fix/1:work")
     tap.contains(r.out, "refused")
-    tap.contains(r.err, "until it is proved")
+    tap.contains(r.err, "no rule allows force of this ref")
     tap.equal(r.code, 0, r)
     tap.ok(git.refs(REPO)["refs/heads/work"] != git.refs(REPO)["refs/heads/main"])
 
