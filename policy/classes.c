@@ -100,7 +100,7 @@ static void add_other_method(struct scene *s) {
 static void collect_methods(struct scene *s) {
     bool any = false;
     s->nmethods = 0;
-    for (int lower = 0; lower <= any; lower++) {
+    for (int lower = 0; lower <= (any ? 1 : 0); lower++) {
         if (lower)
             add_other_method(s);
         for (size_t i = 0; i < s->n; i++) {
