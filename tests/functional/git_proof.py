@@ -171,6 +171,35 @@ def sha256_is_proved_too(t):
     tap.equal(git.refs(REPO)["refs/heads/fix/1"], r.out.split()[-1])
 
 
+GZIPPED = r"""cat > ../g.py <<'EOF'
+import gzip, subprocess
+def git(*a, stdin=None): return subprocess.run(("git",) + a, input=stdin, stdout=subprocess.PIPE, check=True).stdout
+old, new = git("rev-parse", "origin/fix/1", "HEAD").decode().split()
+line = b"%s %s refs/heads/fix/1\0 report-status" % (old.encode(), new.encode())
+pack = git("pack-objects", "-q", "--revs", "--stdout", stdin=b"HEAD\n^origin/fix/1\n")
+open("../body", "wb").write(gzip.compress(b"%04x%s0000" % (len(line) + 4, line) + pack, 1))
+EOF
+python3 ../g.py; curl -sS -H 'Content-Encoding: gzip' -H 'Content-Type: application/x-git-receive-pack-request' -H 'Expect:' \
+    --data-binary @../body https://g.test/acme/app.git/git-receive-pack | tr -d '\000'; echo; git rev-parse HEAD
+"""
+
+
+@tap.test(timeout=120)
+def a_gzip_body_is_read_and_goes_on_as_it_came(t):
+    for data in ("", FILE):
+        git = serve(t)
+        refs, before = git.refs(REPO), objects(git)
+        r = pushes.run(git, POLICY, CLONE + REWRITES["grown"] % data + "\n" + GZIPPED)
+        tap.contains(r.out, "ng refs/heads/fix/1 exeat: ")
+        tap.equal(ref_of(r, "refs/heads/fix/1", "deny")["op"], "force")
+        time.sleep(0.3)
+        untouched(git, refs, before)
+        r = pushes.run(git, POLICY, CLONE + "git checkout -q fix/1; echo g > g; git add g; %s git commit -qm more\n" % data + GZIPPED)
+        tap.contains(r.out, "ok refs/heads/fix/1")
+        tap.equal(git.refs(REPO)["refs/heads/fix/1"], r.out.split()[-1])
+        tap.equal(reached(git)[-1].request.header("content-encoding"), "gzip")
+
+
 @tap.test(timeout=200)
 def a_hundred_megabytes_stream_in_bounded_memory(t):
     git = serve(t)
