@@ -5,6 +5,7 @@ import time
 
 import exeat
 import pushes
+import raw
 import tap
 from memory import resident
 
@@ -198,6 +199,27 @@ def a_gzip_body_is_read_and_goes_on_as_it_came(t):
         tap.contains(r.out, "ok refs/heads/fix/1")
         tap.equal(git.refs(REPO)["refs/heads/fix/1"], r.out.split()[-1])
         tap.equal(reached(git)[-1].request.header("content-encoding"), "gzip")
+
+
+@tap.test(timeout=120)
+def an_answer_that_comes_early_waits_for_the_verdict(t):
+    """A server that takes no more before the pack's end: its answer is passed on if the push is permitted, and only then."""
+    git = serve(t)
+    backend = git._backend
+
+    def refuse(connection, request, hit):
+        if hit.method == "POST" and hit.path.endswith("receive-pack") and request.header("content-length") != "4":
+            connection.send(raw.response(413, "too much", [], "No"))
+            connection.close()
+        else:
+            backend(connection, request, hit)
+    git._backend = refuse
+    r = pushes.run(git, POLICY, CLONE + "git checkout -q fix/1; " + BIG % 4000000 + "git push origin fix/1 || echo refused-$?")
+    tap.contains(r.err, "413")
+    tap.equal(ref_of(r, "refs/heads/fix/1", "allow")["proof"], "pack")
+    r = pushes.run(git, POLICY, CLONE + REWRITES["grown"] % FILE + "; git push --force origin HEAD:fix/1 || echo refused-$?")
+    tap.contains(r.err, "! [remote rejected] HEAD -> fix/1 (exeat: ")
+    tap.lacks(r.err, "413")
 
 
 @tap.test(timeout=200)
