@@ -268,6 +268,17 @@ static int loop(struct init *in) {
     return 0;
 }
 
+/*
+ * Until the supervisor has read what was reported, and ends us: if this process went with a message of the
+ * supervisor's unread, or before it was sent, the supervisor would be told of that first, and lose the reason.
+ */
+static void wait_for_end(int fd) {
+    uint8_t memory[WIRE_MAX];
+    struct msg_in m;
+    while (receive(fd, &m, memory, sizeof memory) == 0)
+        msg_close_fds(&m);
+}
+
 int netns_init_main(int fd) {
     struct init in = {.fd = fd, .signals = -1};
     struct errmsg msg = {""};
@@ -282,6 +293,7 @@ int netns_init_main(int fd) {
     }
     if (r) {
         report_failure(fd, r, &msg);
+        wait_for_end(fd);
         return 125;
     }
     return loop(&in);
