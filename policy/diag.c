@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/lines.h"
+
 #define MESSAGE_MAX  1024
 #define SOURCE_SHOWN 400 /* of a longer line only this much is kept */
 
@@ -43,14 +45,6 @@ static char *copy(const char *s) {
     return s ? slice_dup(slice_str(s)) : NULL;
 }
 
-/* Characters, not bytes: continuation bytes of UTF-8 don't count. */
-static unsigned characters(const char *from, const char *to) {
-    unsigned n = 0;
-    for (; from < to; from++)
-        n += ((unsigned char)*from & 0xc0) != 0x80;
-    return n;
-}
-
 static void place(struct policy_diag *e, const struct source *source, const char *at, size_t width) {
     const char *text = source->text.p, *end = text + source->text.n;
     const char *line = at;
@@ -62,9 +56,9 @@ static void place(struct policy_diag *e, const struct source *source, const char
     e->line = 1;
     for (const char *p = text; p < line; p++)
         e->line += *p == '\n';
-    e->col = characters(line, at) + 1;
+    e->col = lines_characters(line, at) + 1;
     const char *last = width < (size_t)(stop - at) ? at + width : stop;
-    e->width = characters(at, last);
+    e->width = lines_characters(at, last);
     if (e->width == 0)
         e->width = 1;
     size_t shown = (size_t)(stop - line);

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/lines.h"
 #include "policy/diag.h"
 #include "policy/tools.h"
 #include "policy/tree.h"
@@ -49,14 +50,6 @@ static size_t columns_of(enum layout layout) {
     return layout == LAYOUT_RULE ? 2 : layout == LAYOUT_EXPECT ? 3 : 0;
 }
 
-/* Characters, not bytes. */
-static size_t width_of(struct slice s) {
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++)
-        n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
-    return n;
-}
-
 /* Within `in (a, b)` parentheses and commas are words of their own. */
 static bool joined(struct slice before, struct slice after) {
     return slice_eq(before, SLICE("(")) || slice_eq(after, SLICE(")")) || slice_eq(after, SLICE(","));
@@ -67,7 +60,7 @@ static void put_line(struct formatter *f, const struct line *l, const size_t *wi
         buf_put(f->out, l->words[i]);
         if (i + 1 == l->n)
             break;
-        size_t width = width_of(l->words[i]);
+        size_t width = lines_characters(l->words[i].p, l->words[i].p + l->words[i].n);
         for (size_t k = width; i <= columns_of(l->layout) && l->layout != LAYOUT_PLAIN && k < widths[i]; k++)
             buf_putc(f->out, ' ');
         if (!joined(l->words[i], l->words[i + 1]))
@@ -85,7 +78,8 @@ static void flush(struct formatter *f) {
     size_t widths[4] = {0};
     for (size_t i = 0; i < f->n; i++)
         for (size_t k = 0; k <= columns_of(f->block[i].layout) && k + 1 < f->block[i].n; k++) {
-            size_t width = width_of(f->block[i].words[k]);
+            size_t width =
+                lines_characters(f->block[i].words[k].p, f->block[i].words[k].p + f->block[i].words[k].n);
             if (width > widths[k] && width <= COLUMN_MAX)
                 widths[k] = width;
         }

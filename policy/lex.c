@@ -1,5 +1,6 @@
 #include "policy/lex.h"
 
+#include "base/lines.h"
 #include "policy/diag.h"
 
 void lex_init(struct lexer *lx, const struct source *source, struct arena *arena,
@@ -9,54 +10,34 @@ void lex_init(struct lexer *lx, const struct source *source, struct arena *arena
         lx->at = 3; /* a byte order mark, as some editors leave it */
 }
 
+static struct slice rest(const struct lexer *lx) {
+    return slice_from(lx->source->text, lx->at);
+}
+
 static int peek(const struct lexer *lx, size_t ahead) {
-    return lx->at + ahead < lx->source->text.n ? (unsigned char)lx->source->text.p[lx->at + ahead] : -1;
+    return lines_peek(rest(lx), ahead);
 }
 
-/* Length of the line break `ahead` characters on: 0 if there is none. The end of the file is not one. */
 static size_t break_at(const struct lexer *lx, size_t ahead) {
-    int c = peek(lx, ahead);
-    if (c == '\n')
-        return 1;
-    return c == '\r' && peek(lx, ahead + 1) == '\n' ? 2 : 0;
+    return lines_break(rest(lx), ahead);
 }
 
-static bool blank(int c) {
-    return c == ' ' || c == '\t';
-}
-
-static void error_here(struct lexer *lx, size_t width, const char *hint, const char *what) {
+static void error_at(struct lexer *lx, const char *at, size_t width, const char *hint, const char *what) {
     if (!lx->bad)
-        diag_at(lx->diags, lx->source, lx->source->text.p + lx->at, width, NULL, hint, "%s", what);
+        diag_at(lx->diags, lx->source, at, width, NULL, hint, "%s", what);
     lx->bad = true;
 }
 
-/* Over blanks, continuations and a comment, up to a word or the end of the logical line. */
+static void error_here(struct lexer *lx, size_t width, const char *hint, const char *what) {
+    error_at(lx, lx->source->text.p + lx->at, width, hint, what);
+}
+
 static void skip_blanks(struct lexer *lx) {
-    for (;;) {
-        int c = peek(lx, 0);
-        if (blank(c)) {
-            lx->at++;
-        } else if (c == '\\' && break_at(lx, 1)) {
-            lx->at += 1 + break_at(lx, 1);
-            lx->line++;
-        } else if (c == '\\' && blank(peek(lx, 1))) {
-            size_t n = 1;
-            while (blank(peek(lx, n)))
-                n++;
-            if (!break_at(lx, n))
-                return;
-            error_here(lx, 1, "remove the blanks behind '\\'", "'\\' is not the last character of its line");
-            lx->at += n + break_at(lx, n);
-            lx->line++;
-        } else if (c == '#') {
-            while (peek(lx, 0) >= 0 && !break_at(lx, 0))
-                lx->at++;
-            return;
-        } else {
-            return;
-        }
-    }
+    struct lines_skip s = lines_skip_blanks(rest(lx));
+    if (s.bad)
+        error_at(lx, s.bad, 1, "remove the blanks behind '\\'", "'\\' is not the last character of its line");
+    lx->at += s.n;
+    lx->line += s.joined;
 }
 
 bool lex_line(struct lexer *lx) {
@@ -87,7 +68,8 @@ static void lex_word(struct lexer *lx, struct token *out) {
     if (lx->list && list_char(peek(lx, 0))) {
         n = 1;
     } else {
-        for (int c; (c = peek(lx, n)) >= 0 && !blank(c) && !break_at(lx, n) && !(lx->list && list_char(c));
+        for (int c;
+             (c = peek(lx, n)) >= 0 && !lines_blank(c) && !break_at(lx, n) && !(lx->list && list_char(c));
              n++) {
             if (c == '\\' && break_at(lx, n + 1))
                 break;
@@ -103,7 +85,7 @@ static void lex_word(struct lexer *lx, struct token *out) {
 }
 
 /* Takes \" and \\ out of a string. A string without them is a view of the source. */
-static struct slice unescape(struct lexer *lx, struct slice s, struct slice raw) {
+static struct slice unescape(struct lexer *lx, struct slice s) {
     if (slice_find(s, '\\') < 0)
         return s;
     char *p = arena_alloc(lx->arena, s.n + 1);
@@ -119,7 +101,6 @@ static struct slice unescape(struct lexer *lx, struct slice s, struct slice raw)
         }
         p[n++] = s.p[i];
     }
-    (void)raw;
     return slice_make(p, p ? n : 0);
 }
 
@@ -142,10 +123,10 @@ static void lex_string(struct lexer *lx, struct token *out) {
     if (peek(lx, n) == '"')
         n++;
     out->raw = slice_make(p, n);
-    out->text = lx->bad ? inner : unescape(lx, inner, out->raw);
+    out->text = lx->bad ? inner : unescape(lx, inner);
     lx->at += n;
     int next = peek(lx, 0);
-    if (next >= 0 && !blank(next) && !break_at(lx, 0) && !(lx->list && list_char(next)) && next != '\\')
+    if (next >= 0 && !lines_blank(next) && !break_at(lx, 0) && !(lx->list && list_char(next)) && next != '\\')
         error_here(lx, 1, NULL, "a blank is missing behind a string");
 }
 

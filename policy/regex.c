@@ -14,7 +14,6 @@
 struct regex {
     pcre2_code *code;
     struct regex_memory *memory;
-    struct slice text;
     struct regex *next;
 };
 
@@ -118,9 +117,8 @@ bool regex_compile(struct compiler *c, const struct expanded *e, size_t from, si
     re->memory = memory;
     re->next = memory->list;
     memory->list = re;
-    re->text = arena_copy(&c->p->arena, slice_make(text, (size_t)n));
     *out = re;
-    return re->text.p != NULL;
+    return true;
 }
 
 enum tri regex_match(const struct regex *re, struct slice text) {
@@ -129,8 +127,4 @@ enum tri regex_match(const struct regex *re, struct slice text) {
     int r = pcre2_match(re->code, (PCRE2_SPTR)(text.n ? text.p : ""), text.n, 0, 0, re->memory->data,
                         re->memory->limits);
     return r >= 0 ? TRI_YES : r == PCRE2_ERROR_NOMATCH ? TRI_NO : TRI_UNKNOWN;
-}
-
-struct slice regex_text(const struct regex *re) {
-    return re->text;
 }

@@ -21,9 +21,6 @@ bool regex_compile(struct compiler *c, const struct expanded *e, size_t from, si
 
 enum tri regex_match(const struct regex *re, struct slice text);
 
-/* The pattern as it is matched, for the tools. */
-struct slice regex_text(const struct regex *re);
-
 /* Frees those of a policy. */
 void regex_release(struct policy *p);
 

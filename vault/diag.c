@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/lines.h"
 #include "vault/internal.h"
 
 #define MESSAGE_MAX 1024
@@ -11,14 +12,6 @@
 static void put_clean(struct buf *out, struct slice s) {
     for (size_t i = 0; i < s.n; i++)
         buf_putc(out, ((unsigned char)s.p[i] < 0x20 && s.p[i] != '\t') || s.p[i] == 0x7f ? '?' : s.p[i]);
-}
-
-/* Characters, not bytes. */
-static unsigned characters(const char *from, const char *to) {
-    unsigned n = 0;
-    for (; from < to; from++)
-        n += ((unsigned char)*from & 0xc0) != 0x80;
-    return n;
 }
 
 /* The line that `place` is on, and a caret with a tail as long as the place. */
@@ -37,7 +30,7 @@ static void put_line(struct buf *out, const char *line, const char *stop, struct
             buf_putc(out, *p == '\t' ? '\t' : ' ');
     const char *last = place.n < (size_t)(stop - place.at) ? place.at + place.n : stop;
     buf_putc(out, '^');
-    for (unsigned i = 1; i < characters(place.at, last); i++)
+    for (unsigned i = 1; i < lines_characters(place.at, last); i++)
         buf_putc(out, '~');
     buf_putc(out, '\n');
 }
@@ -62,7 +55,7 @@ void vault_diag_at(struct diags *d, struct place place, const char *expected, co
     for (const char *p = begin; p < line; p++)
         number += *p == '\n';
     put_clean(d->out, slice_str(d->vault->file));
-    buf_printf(d->out, ":%u:%u: error: ", number, characters(line, place.at) + 1);
+    buf_printf(d->out, ":%u:%u: error: ", number, lines_characters(line, place.at) + 1);
     put_clean(d->out, slice_str(text));
     buf_putc(d->out, '\n');
     put_line(d->out, line, stop, place);

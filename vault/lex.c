@@ -1,8 +1,8 @@
 /*
- * Lines to words, by the rules of the policy language: words are apart by blanks; one that begins with '"' is
- * a string, in which \" and \\ stand for the character; '#' at the start of a word begins a comment; '\' as
- * the last character of a line joins the next one to it, but not in a comment.
+ * Lines to words, by the rules of the policy language (base/lines.h): words are apart by blanks; one that begins
+ * with '"' is a string, in which \" and \\ stand for the character.
  */
+#include "base/lines.h"
 #include "vault/internal.h"
 
 struct lexer {
@@ -11,19 +11,16 @@ struct lexer {
     const char *at, *end;
 };
 
+static struct slice rest(const struct lexer *lx) {
+    return slice_make(lx->at, (size_t)(lx->end - lx->at));
+}
+
 static int peek(const struct lexer *lx, size_t ahead) {
-    return ahead < (size_t)(lx->end - lx->at) ? (unsigned char)lx->at[ahead] : -1;
+    return lines_peek(rest(lx), ahead);
 }
 
 static size_t break_at(const struct lexer *lx, size_t ahead) {
-    int c = peek(lx, ahead);
-    if (c == '\n')
-        return 1;
-    return c == '\r' && peek(lx, ahead + 1) == '\n' ? 2 : 0;
-}
-
-static bool blank(int c) {
-    return c == ' ' || c == '\t';
+    return lines_break(rest(lx), ahead);
 }
 
 /* One error a line: what follows it may be its consequence. */
@@ -34,34 +31,15 @@ static void error_at(struct lexer *lx, const char *at, size_t n, const char *hin
 }
 
 static void skip_blanks(struct lexer *lx) {
-    for (;;) {
-        int c = peek(lx, 0);
-        if (blank(c)) {
-            lx->at++;
-        } else if (c == '\\' && break_at(lx, 1)) {
-            lx->at += 1 + break_at(lx, 1);
-        } else if (c == '\\' && blank(peek(lx, 1))) {
-            size_t n = 1;
-            while (blank(peek(lx, n)))
-                n++;
-            if (!break_at(lx, n))
-                return;
-            error_at(lx, lx->at, 1, "remove the blanks behind '\\'",
-                     "'\\' is not the last character of its line");
-            lx->at += n + break_at(lx, n);
-        } else if (c == '#') {
-            while (peek(lx, 0) >= 0 && !break_at(lx, 0))
-                lx->at++;
-            return;
-        } else {
-            return;
-        }
-    }
+    struct lines_skip s = lines_skip_blanks(rest(lx));
+    if (s.bad)
+        error_at(lx, s.bad, 1, "remove the blanks behind '\\'", "'\\' is not the last character of its line");
+    lx->at += s.n;
 }
 
 static void lex_word(struct lexer *lx, struct word *out) {
     const char *from = lx->at;
-    for (int c; (c = peek(lx, 0)) >= 0 && !blank(c) && !break_at(lx, 0); lx->at++) {
+    for (int c; (c = peek(lx, 0)) >= 0 && !lines_blank(c) && !break_at(lx, 0); lx->at++) {
         if (c == '\\' && break_at(lx, 1))
             break;
         if (c < 0x20 || c == 0x7f)
@@ -105,7 +83,7 @@ static void lex_string(struct lexer *lx, struct word *out) {
     *out = (struct word){.quoted = true, .place = {from, (size_t)(lx->at - from)}};
     out->text = slice_make(lx->line->scratch + begin, lx->line->scratch_n - begin);
     int next = peek(lx, 0);
-    if (next >= 0 && !blank(next) && !break_at(lx, 0) && !(next == '\\' && break_at(lx, 1)))
+    if (next >= 0 && !lines_blank(next) && !break_at(lx, 0) && !(next == '\\' && break_at(lx, 1)))
         error_at(lx, lx->at, 1, NULL, "a blank is missing behind a string");
 }
 
@@ -125,7 +103,7 @@ bool vault_lex_line(struct diags *d, size_t *at, struct line *out) {
             break;
         lx.at += n;
     }
-    out->indented = lx.at > begin && blank((unsigned char)*begin);
+    out->indented = lx.at > begin && lines_blank((unsigned char)*begin);
     while (peek(&lx, 0) >= 0 && !break_at(&lx, 0)) {
         struct word w;
         if (peek(&lx, 0) == '"')

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/lines.h"
 #include "base/ulid.h"
 
 static void slice_parts(void **state) {
@@ -194,17 +195,45 @@ static void times(void **state) {
     assert_true(clock_monotonic_ms() >= a);
 }
 
+static void lines_between_words(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t n;
+        unsigned joined;
+        ptrdiff_t bad;
+    } rows[] = {
+        {"", 0, 0, -1},
+        {"word", 0, 0, -1},
+        {" \t word", 3, 0, -1},
+        {" \\\n word", 4, 1, -1},
+        {"\\\r\n\\\nword", 5, 2, -1},
+        {" \\ \nword", 4, 1, 1},
+        {"\\\t\n\\ \nword", 6, 2, 0}, /* the first is told */
+        {"\\ word", 0, 0, -1},
+        {"\\", 0, 0, -1}, /* the end of the text is no line break */
+        {"# to the end \\\nword", 14, 0, -1},
+        {" # x\r\nword", 4, 0, -1},
+        {"\rword", 0, 0, -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct lines_skip s = lines_skip_blanks(slice_str(rows[i].text));
+        if (s.n != rows[i].n || s.joined != rows[i].joined ||
+            (s.bad ? s.bad - rows[i].text : -1) != rows[i].bad)
+            fail_msg("row %zu: %zu bytes, %u joined", i, s.n, s.joined);
+    }
+    const char text[] = "a\xc3\xa9\xe2\x82\xac";
+    assert_int_equal(lines_characters(text, text + sizeof text - 1), 3);
+    assert_int_equal(lines_characters(text, text), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slice_parts),
-        cmocka_unit_test(slice_numbers),
-        cmocka_unit_test(buf_limits),
-        cmocka_unit_test(buf_against_model),
-        cmocka_unit_test(errors_have_texts),
-        cmocka_unit_test(json_text),
-        cmocka_unit_test(json_depth_is_bounded),
-        cmocka_unit_test(ids_rise),
-        cmocka_unit_test(times),
+        cmocka_unit_test(slice_parts),       cmocka_unit_test(lines_between_words),
+        cmocka_unit_test(slice_numbers),     cmocka_unit_test(buf_limits),
+        cmocka_unit_test(buf_against_model), cmocka_unit_test(errors_have_texts),
+        cmocka_unit_test(json_text),         cmocka_unit_test(json_depth_is_bounded),
+        cmocka_unit_test(ids_rise),          cmocka_unit_test(times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
