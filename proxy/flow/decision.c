@@ -28,6 +28,11 @@ void decision_verdict(struct box *box, struct decision *d, struct record *r, str
     recorder_send(box->engine->config.recorder, r);
 }
 
+void decision_errand(struct box *box, const struct decision *d, struct record *r) {
+    decision_fill(box, d, r, RECORD_ERRAND);
+    recorder_send(box->engine->config.recorder, r);
+}
+
 void decision_outcome(struct box *box, struct decision *d, struct record *r) {
     if (!d->verdict_sent || d->outcome_sent)
         return;

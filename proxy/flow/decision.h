@@ -26,5 +26,7 @@ void decision_begin(struct decision *d);
 void decision_verdict(struct box *box, struct decision *d, struct record *r, struct slice hint);
 /* Likewise; duration is filled in. Does nothing before the verdict. */
 void decision_outcome(struct box *box, struct decision *d, struct record *r);
+/* A request of exeat's own goes out for its sake (errand.h): event, id, time and sandbox are filled in. */
+void decision_errand(struct box *box, const struct decision *d, struct record *r);
 
 #endif

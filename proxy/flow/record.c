@@ -110,7 +110,7 @@ int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs) {
     if (m->type != RECORD_MSG)
         return ERR_PEER;
     unsigned event = msg_get_u8(m);
-    if (event > RECORD_GAP)
+    if (event >= RECORD_EVENTS)
         return ERR_PEER;
     r->event = (enum record_event)event;
     get_id(m, &r->id);

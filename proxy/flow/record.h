@@ -4,16 +4,17 @@
  * Made by a worker, sent to the scribe (recorder.h), written by the scribe to its sinks (sinks.h). A
  * request has two records with one id: `verdict`, handed over before the request goes on, and `outcome`,
  * when its answer has ended. A connection that was refused before a request could be read has a `verdict`
- * of its own. `gap` says how many records are missing, and where.
+ * of its own. `errand`, under the id of the decision that needs it, is handed over before a request of exeat's own goes
+ * out (errand.h). `gap` says how many records are missing, and where.
  *
  * In JSON and in Redis the keys are, each only where it has a value:
  *
- *     event        verdict, outcome, gap
+ *     event        verdict, outcome, errand, gap
  *     id           ULID; the same for the two events of a request
  *     time         RFC 3339, UTC, milliseconds
  *     sandbox      its name
  *     verdict      allow, deny
- *     reason       why, in words: "no rule allows POST on this host"
+ *     reason       why, in words: "no rule allows POST on this host"; of an errand, what for
  *     code         the same as a stable word: "no-rule-for-method"
  *     rule         file:line of the rule that decided
  *     method, url  url without user name, query values left out ("?page=*") unless they are asked for
@@ -46,7 +47,7 @@
 #define RECORD_TEXT_MAX   1024   /* bytes of each other text */
 #define RECORD_JSON_MAX   524288 /* bytes of one line: the above with every byte escaped */
 
-enum record_event { RECORD_VERDICT, RECORD_OUTCOME, RECORD_GAP };
+enum record_event { RECORD_VERDICT, RECORD_OUTCOME, RECORD_GAP, RECORD_ERRAND, RECORD_EVENTS };
 
 /* Which of the numbers below have a value. */
 enum record_has {

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-static const char *const event_names[] = {"verdict", "outcome", "gap"};
-_Static_assert(sizeof event_names / sizeof event_names[0] == RECORD_GAP + 1, "a name for each event");
+static const char *const event_names[] = {"verdict", "outcome", "gap", "errand"};
+_Static_assert(sizeof event_names / sizeof event_names[0] == RECORD_EVENTS, "a name for each event");
 
 /* Where the keys go. One of the two is set. */
 struct writer {
@@ -225,7 +225,10 @@ int record_line(const struct record *r, bool colour, struct buf *out) {
         line_gap(r, out);
         return out->failed ? ERR_LIMIT : 0;
     }
-    const char *word = r->event == RECORD_OUTCOME ? "answered" : r->denied ? "denied" : "allowed";
+    const char *word = r->event == RECORD_OUTCOME  ? "answered"
+                       : r->event == RECORD_ERRAND ? "asked"
+                       : r->denied                 ? "denied"
+                                                   : "allowed";
     buf_puts(out, "exeat: ");
     if (colour)
         buf_puts(out, r->denied ? "\033[31m" : "\033[32m");

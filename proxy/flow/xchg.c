@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "proxy/flow/bodygate.h"
+#include "proxy/flow/errand.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -168,6 +169,7 @@ void xchg_end(struct xchg *x, bool whole) {
         xchg_record_outcome(x);
     }
     xchg_enter(x, XCHG_OVER);
+    errand_cancel_all(x);
     vault_cancel(&x->ask);
     secret_release(&x->inject);
     if (x->attempt)

@@ -34,6 +34,7 @@
 #include "vault/bindings.h"
 #include "vault/client.h"
 
+struct errand;
 struct gitgate;
 
 /* A request's body is kept for a second try up to this length. */
@@ -95,10 +96,12 @@ struct xchg {
     struct buf held; /* of the body, until a condition on it is judged (bodygate.h) */
     size_t held_most, held_counted;
     bool holding;
-    bool judged;          /* facts and verdict mean something */
-    struct gitgate *gate; /* of a push */
-    bool body_done;       /* all of the request's body has come */
-    bool internal;        /* exeat's own host: no record */
+    bool judged;            /* facts and verdict mean something */
+    struct gitgate *gate;   /* of a push */
+    struct errand *errands; /* under way (errand.h) */
+    unsigned nerrands;      /* ever */
+    bool body_done;         /* all of the request's body has come */
+    bool internal;          /* exeat's own host: no record */
 
     /* the credential */
     const struct binding *binding;
@@ -181,7 +184,10 @@ void xchg_decide(struct xchg *x);
 bool xchg_limited(struct xchg *x);
 
 /* xchg_upstream.c: from the verdict to the request on its way */
-void xchg_go(struct xchg *x);    /* permitted: credential, upstream, relay */
+void xchg_go(struct xchg *x); /* permitted: credential, upstream, relay */
+/* Where it goes, and to which addresses, as the verdict says. */
+void xchg_upstream_wish(const struct xchg *x, struct upstream_origin *origin,
+                        struct upstream_options *options);
 bool xchg_retry(struct xchg *x); /* the pooled connection was stale: tries once more; false: it can't */
 void xchg_send_body(struct xchg *x, struct slice bytes);
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);

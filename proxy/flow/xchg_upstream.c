@@ -44,16 +44,23 @@ static bool go_may_repeat(const struct xchg *x) {
     return same && (x->body_done || (x->req.framing == HTTP_BODY_LENGTH && x->req.length <= XCHG_REPLAY_MAX));
 }
 
-static void go_connect(struct xchg *x, bool fresh) {
-    struct upstream_origin origin = {
-        .scheme = x->target.scheme, .host = x->target.host, .port = x->target.port};
-    struct upstream_options options = {
-        .fresh = fresh,
+void xchg_upstream_wish(const struct xchg *x, struct upstream_origin *origin,
+                        struct upstream_options *options) {
+    *origin =
+        (struct upstream_origin){.scheme = x->target.scheme, .host = x->target.host, .port = x->target.port};
+    *options = (struct upstream_options){
         .private_address = x->verdict.names_address,
         .private_name = x->verdict.to_private,
         .nets = x->verdict.nets,
         .nnets = x->verdict.nnets,
     };
+}
+
+static void go_connect(struct xchg *x, bool fresh) {
+    struct upstream_origin origin;
+    struct upstream_options options;
+    xchg_upstream_wish(x, &origin, &options);
+    options.fresh = fresh;
     xchg_enter(x, XCHG_CONNECT);
     x->attempt = upstream_acquire(x->box->pool, &origin, &options, &go_callbacks, x);
     if (!x->attempt)

@@ -183,10 +183,12 @@ static void loudness(void **state) {
     (void)state;
     struct record deny = {.event = RECORD_VERDICT, .denied = true}, allow = {.event = RECORD_VERDICT};
     struct record gap = {.event = RECORD_GAP}, outcome = {.event = RECORD_OUTCOME};
+    struct record errand = {.event = RECORD_ERRAND};
     assert_false(record_shown(&deny, 0) || record_shown(&gap, 0));
     assert_true(record_shown(&deny, 1) && record_shown(&gap, 1));
     assert_false(record_shown(&allow, 1) || record_shown(&outcome, 1));
     assert_true(record_shown(&allow, 2) && !record_shown(&outcome, 2));
+    assert_true(record_shown(&errand, 2) && !record_shown(&errand, 1));
 }
 
 static void fields_are_the_same(void **state) {
