@@ -3,13 +3,11 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "base/shared.h"
 
 /*
  * Theory of operation. The memfd holds a header, a hash table of slots (open addressing, twice as many as names)
@@ -44,7 +42,7 @@ static_assert(sizeof(struct entry) == 256, "entries are of a power of two");
 static_assert(ATOMIC_INT_LOCK_FREE == 2, "the table is shared between processes");
 
 struct names {
-    int fd;
+    struct shared memory;
     struct table *table;
 };
 
@@ -100,41 +98,35 @@ static uint64_t names_hash(const struct table *t, struct slice name) {
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }
 
-static int names_map(int fd, struct names **out, struct errmsg *msg) {
+static int names_make(int fd, struct names **out, struct errmsg *msg) {
     struct names *names = malloc(sizeof *names);
-    if (!names)
-        return errmsg_set(msg, ERR_NOMEM, "name table: out of memory");
-    void *p = mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) {
-        free(names);
-        return errmsg_errno(msg, ERR_IO, "name table: mmap");
+    struct shared memory;
+    int r = fd < 0 ? shared_new("exeat-names", sizeof(struct table), &memory, msg)
+                   : shared_attach(fd, sizeof(struct table), &memory, msg);
+    if (r == 0 && !names) {
+        shared_release(&memory);
+        r = errmsg_set(msg, ERR_NOMEM, "out of memory");
     }
-    names->fd = fd;
-    names->table = p;
+    if (r) {
+        free(names);
+        errmsg_prefix(msg, "name table");
+        return r;
+    }
+    *names = (struct names){memory, memory.p};
     *out = names;
     return 0;
 }
 
 int names_new(struct names **out, struct errmsg *msg) {
-    int fd = memfd_create("exeat-names", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return errmsg_errno(msg, ERR_IO, "name table: memfd");
-    int r;
     struct {
         uint64_t key[2];
         uint8_t prefix[8];
     } seed;
-    if (ftruncate(fd, sizeof(struct table)) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        r = errmsg_errno(msg, ERR_IO, "name table: size");
-    else if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-        r = errmsg_errno(msg, ERR_IO, "name table: getrandom");
-    else
-        r = names_map(fd, out, msg);
-    if (r) {
-        close(fd);
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+        return errmsg_errno(msg, ERR_IO, "name table: getrandom");
+    int r = names_make(-1, out, msg);
+    if (r)
         return r;
-    }
     struct table *t = (*out)->table;
     memcpy(t->key, seed.key, sizeof t->key);
     memcpy(t->prefix, seed.prefix, sizeof t->prefix);
@@ -144,29 +136,17 @@ int names_new(struct names **out, struct errmsg *msg) {
 }
 
 int names_attach(int fd, struct names **out, struct errmsg *msg) {
-    struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-    int r;
-    /* without the seal the other side could cut the file, and reading would be a SIGBUS */
-    if (fstat(fd, &st) < 0 || st.st_size != (off_t)sizeof(struct table) || seals < 0 ||
-        !(seals & F_SEAL_SHRINK))
-        r = errmsg_set(msg, ERR_PEER, "name table: not one of ours");
-    else
-        r = names_map(fd, out, msg);
-    if (r) {
-        close(fd);
-        return r;
-    }
-    if ((*out)->table->magic != NAMES_MAGIC) {
+    int r = names_make(fd, out, msg);
+    if (r == 0 && (*out)->table->magic != NAMES_MAGIC) {
         names_free(*out);
         *out = NULL;
-        return errmsg_set(msg, ERR_PEER, "name table: not one of ours");
+        r = errmsg_set(msg, ERR_PEER, "name table: not one of ours");
     }
-    return 0;
+    return r;
 }
 
 int names_fd(const struct names *names) {
-    return names->fd;
+    return names->memory.fd;
 }
 
 const uint8_t *names_prefix(const struct names *names) {
@@ -176,8 +156,7 @@ const uint8_t *names_prefix(const struct names *names) {
 void names_free(struct names *names) {
     if (!names)
         return;
-    munmap(names->table, sizeof(struct table));
-    close(names->fd);
+    shared_release(&names->memory);
     free(names);
 }
 

@@ -155,7 +155,6 @@ static void box_free(struct box *box) {
         conn_close(box->conns);
     engine_reap(box->engine);
     upstream_pool_free(box->pool);
-    limits_release(&box->limits);
     *box->link = box->next;
     if (box->next)
         box->next->link = box->link;
@@ -333,6 +332,7 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
     box->policy = sandbox->policy;
     box->names = sandbox->names;
     box->why = sandbox->why;
+    box->limits = sandbox->limits;
     box->pool = pool;
     memcpy(box->name, sandbox->name.p, sandbox->name.n);
     box->next = engine->boxes;

@@ -80,6 +80,7 @@ struct engine_sandbox {
     const struct policy *policy; /* borrowed until engine_remove_sandbox has returned */
     struct names *names;         /* borrowed likewise; NULL: no address is known to mean a name */
     struct why *why;             /* borrowed likewise; NULL: no decision is remembered */
+    struct limits *limits;       /* borrowed likewise; NULL: rules with a `limit` permit nothing */
     struct engine_listener listeners[ENGINE_LISTENERS_MAX];
     size_t nlisteners;
 };

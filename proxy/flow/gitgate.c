@@ -252,8 +252,8 @@ static bool gate_limited(struct xchg *x) {
     const struct verdict *v = &x->verdict;
     struct buf reason;
     unsigned wait_s;
-    if (v->limit == 0 || limits_take(&x->box->limits, policy_rule_count(x->box->policy), v->limit_id,
-                                     v->limit, v->limit_seconds, clock_monotonic_ms(), &wait_s))
+    if (v->limit == 0 ||
+        limits_take(x->box->limits, v->limit_id, v->limit, v->limit_seconds, clock_monotonic_ms(), &wait_s))
         return false;
     buf_init(&reason, 8192);
     refusal_limit_text(x, wait_s, &reason);

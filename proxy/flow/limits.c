@@ -1,38 +1,81 @@
 #include "proxy/flow/limits.h"
 
+#include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-bool limits_take(struct limits *l, size_t count, unsigned id, uint32_t limit, uint32_t seconds,
-                 uint64_t now_ms, unsigned *wait_s) {
-    *wait_s = seconds;
-    if (!l->buckets) {
-        l->buckets = calloc(count + 1, sizeof *l->buckets);
-        l->n = l->buckets ? count : 0;
+#include "base/shared.h"
+
+/*
+ * Theory of operation. A bucket is one number: when it will be full again, if nothing more is taken. A request puts
+ * that off by the time that it takes to fill in one. Where it would be further away than it takes to fill the whole
+ * bucket, there is nothing left. (The generic cell rate algorithm of ITU-T I.371, which comes to the same as a bucket
+ * of tokens.) One number is changed by one atomic exchange.
+ */
+struct limits {
+    struct shared memory;
+    _Atomic uint64_t *full_at; /* by rule, in ns; 0: it is full */
+    size_t n;
+};
+
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared between processes");
+
+#define NS_A_SECOND UINT64_C(1000000000)
+#define NS_A_MS     UINT64_C(1000000)
+
+static int make(struct limits **out, int fd, size_t count, struct errmsg *msg) {
+    struct limits *l = malloc(sizeof *l);
+    size_t size = (count + 1) * sizeof *l->full_at;
+    struct shared memory = {.fd = fd};
+    int r = fd < 0 ? shared_new("exeat-limits", size, &memory, msg) : shared_attach(fd, size, &memory, msg);
+    if (r == 0 && !l) {
+        shared_release(&memory);
+        r = errmsg_set(msg, ERR_NOMEM, "out of memory");
     }
-    if (id == 0 || id > l->n || limit == 0)
-        return false;
-    struct limits_bucket *b = &l->buckets[id];
-    uint64_t one = (uint64_t)seconds * 1000, full = one * limit;
-    uint64_t passed = b->used && now_ms > b->at ? now_ms - b->at : 0;
-    if (!b->used || passed >= one)
-        b->level = full;
-    else
-        b->level += passed * limit;
-    if (b->level > full)
-        b->level = full;
-    b->used = true;
-    b->at = now_ms;
-    if (b->level >= one) {
-        b->level -= one;
-        return true;
+    if (r) {
+        free(l);
+        errmsg_prefix(msg, "limits");
+        return r;
     }
-    *wait_s = (unsigned)((one - b->level + (uint64_t)limit * 1000 - 1) / ((uint64_t)limit * 1000));
-    if (*wait_s == 0)
-        *wait_s = 1;
-    return false;
+    *l = (struct limits){.memory = memory, .full_at = memory.p, .n = count};
+    *out = l;
+    return 0;
 }
 
-void limits_release(struct limits *l) {
-    free(l->buckets);
-    *l = (struct limits){.n = 0};
+int limits_new(size_t count, struct limits **out, struct errmsg *msg) {
+    return make(out, -1, count, msg);
+}
+
+int limits_attach(int fd, size_t count, struct limits **out, struct errmsg *msg) {
+    return make(out, fd, count, msg);
+}
+
+int limits_fd(const struct limits *l) {
+    return l->memory.fd;
+}
+
+void limits_free(struct limits *l) {
+    if (!l)
+        return;
+    shared_release(&l->memory);
+    free(l);
+}
+
+bool limits_take(struct limits *l, unsigned id, uint32_t limit, uint32_t seconds, uint64_t now_ms,
+                 unsigned *wait_s) {
+    *wait_s = seconds;
+    if (!l || id == 0 || id > l->n || limit == 0)
+        return false;
+    /* rounded up, so that never more than the limit comes through */
+    uint64_t one = (seconds * NS_A_SECOND + limit - 1) / limit, full = one * limit, now = now_ms * NS_A_MS;
+    uint64_t before = atomic_load(&l->full_at[id]), after;
+    do {
+        after = (before > now ? before : now) + one;
+        if (after - now > full) {
+            uint64_t wait = (after - now - full - 1) / NS_A_SECOND + 1;
+            *wait_s = wait < seconds ? (unsigned)wait : seconds;
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&l->full_at[id], &before, after));
+    return true;
 }

@@ -1,6 +1,10 @@
 /*
- * How often rules may permit: a token bucket for each rule with a `limit`, of one sandbox, in one worker. A bucket
- * holds as many requests as the limit names, and fills up evenly.
+ * How often rules may permit: a token bucket for each rule with a `limit`, of one sandbox. A bucket holds as many
+ * requests as the limit names, and fills up evenly.
+ *
+ * The buckets lie in a memfd that the workers of the sandbox share, since its connections come to all of them: what
+ * one has taken is gone for the others. No lock is taken. A worker that was taken over could give its own sandbox more
+ * than the limit, or nothing.
  */
 #ifndef PROXY_FLOW_LIMITS_H
 #define PROXY_FLOW_LIMITS_H
@@ -9,22 +13,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct limits_bucket {
-    uint64_t level; /* of requests, times seconds of the limit, in ms */
-    uint64_t at;    /* when the level was that */
-    bool used;
-};
+#include "base/err.h"
 
-struct limits {
-    struct limits_bucket *buckets; /* made when the first is asked for */
-    size_t n;
-};
+struct limits;
 
-/* Takes one request out of the bucket `id` (1…count). False: it is empty; *wait_s: seconds until it is not. When
- * memory is short nothing is permitted. */
-bool limits_take(struct limits *l, size_t count, unsigned id, uint32_t limit, uint32_t seconds,
-                 uint64_t now_ms, unsigned *wait_s);
+/* For rules 1…count. 0, ERR_IO or ERR_NOMEM. */
+int limits_new(size_t count, struct limits **out, struct errmsg *msg);
+/* What another process made, for as many rules; `fd` is taken, in every case. ERR_PEER if it is none. */
+int limits_attach(int fd, size_t count, struct limits **out, struct errmsg *msg);
+/* Borrowed: the descriptor to hand to other processes. */
+int limits_fd(const struct limits *l);
+void limits_free(struct limits *l);
 
-void limits_release(struct limits *l);
+/* Takes one request out of bucket `id`, by the host's monotonic clock. False: it is empty, or there is none (NULL
+ * too: nothing is permitted); *wait_s: seconds until it is not. */
+bool limits_take(struct limits *l, unsigned id, uint32_t limit, uint32_t seconds, uint64_t now_ms,
+                 unsigned *wait_s);
 
 #endif

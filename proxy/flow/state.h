@@ -45,9 +45,9 @@ struct box {
     size_t nlisteners;
     struct conn *conns;
     size_t nconns;
-    size_t held; /* bytes of bodies that wait to be judged */
-    struct limits limits;
-    struct why *why;     /* its last decisions */
+    size_t held;     /* bytes of bodies that wait to be judged */
+    struct why *why; /* its last decisions */
+    struct limits *limits;
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
 

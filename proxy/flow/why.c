@@ -1,14 +1,11 @@
 #include "proxy/flow/why.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/msg.h"
+#include "base/shared.h"
 
 /*
  * Theory of operation. The bytes of all decisions lie one behind the other in a ring, whose `head` counts what was ever
@@ -35,7 +32,7 @@ struct line {
     struct piece record, hint, outcome;
 };
 
-struct shared {
+struct memory {
     uint64_t magic;
     _Atomic uint32_t next;
     _Atomic uint64_t head;
@@ -48,78 +45,60 @@ static_assert((WHY_RECENT & (WHY_RECENT - 1)) == 0 && (WHY_BYTES & (WHY_BYTES - 
               "counters may wrap");
 
 struct why {
-    int fd;
-    struct shared *shared;
+    struct shared memory;
+    struct memory *shared;
 };
 
-static int why_map(int fd, struct why **out, struct errmsg *msg) {
+static int why_make(int fd, struct why **out, struct errmsg *msg) {
     struct why *why = malloc(sizeof *why);
-    if (!why)
-        return errmsg_set(msg, ERR_NOMEM, "last decisions: out of memory");
-    void *p = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) {
-        free(why);
-        return errmsg_errno(msg, ERR_IO, "last decisions: mmap");
+    struct shared memory;
+    int r = fd < 0 ? shared_new("exeat-why", sizeof(struct memory), &memory, msg)
+                   : shared_attach(fd, sizeof(struct memory), &memory, msg);
+    if (r == 0 && !why) {
+        shared_release(&memory);
+        r = errmsg_set(msg, ERR_NOMEM, "out of memory");
     }
-    *why = (struct why){.fd = fd, .shared = p};
+    if (r) {
+        free(why);
+        errmsg_prefix(msg, "last decisions");
+        return r;
+    }
+    *why = (struct why){memory, memory.p};
     *out = why;
     return 0;
 }
 
 int why_new(struct why **out, struct errmsg *msg) {
-    int fd = memfd_create("exeat-why", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return errmsg_errno(msg, ERR_IO, "last decisions: memfd");
-    int r;
-    if (ftruncate(fd, sizeof(struct shared)) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        r = errmsg_errno(msg, ERR_IO, "last decisions: size");
-    else
-        r = why_map(fd, out, msg);
-    if (r)
-        close(fd);
-    else
+    int r = why_make(-1, out, msg);
+    if (r == 0)
         (*out)->shared->magic = WHY_MAGIC;
     return r;
 }
 
 int why_attach(int fd, struct why **out, struct errmsg *msg) {
-    struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-    int r;
-    /* without the seal the other side could cut the file, and reading would be a SIGBUS */
-    if (fstat(fd, &st) < 0 || st.st_size != (off_t)sizeof(struct shared) || seals < 0 ||
-        !(seals & F_SEAL_SHRINK))
-        r = errmsg_set(msg, ERR_PEER, "last decisions: not ours");
-    else
-        r = why_map(fd, out, msg);
-    if (r) {
-        close(fd);
-        return r;
-    }
-    if ((*out)->shared->magic != WHY_MAGIC) {
+    int r = why_make(fd, out, msg);
+    if (r == 0 && (*out)->shared->magic != WHY_MAGIC) {
         why_free(*out);
         *out = NULL;
-        return errmsg_set(msg, ERR_PEER, "last decisions: not ours");
+        r = errmsg_set(msg, ERR_PEER, "last decisions: not one of ours");
     }
-    return 0;
+    return r;
 }
 
 int why_fd(const struct why *why) {
-    return why->fd;
+    return why->memory.fd;
 }
 
 void why_free(struct why *why) {
     if (!why)
         return;
-    munmap(why->shared, sizeof(struct shared));
-    close(why->fd);
+    shared_release(&why->memory);
     free(why);
 }
 
 /* --- pieces ------------------------------------------------------------------------------------------- */
 
-static struct piece piece_put(struct shared *s, struct slice text) {
+static struct piece piece_put(struct memory *s, struct slice text) {
     if (text.n == 0 || text.n > WHY_PIECE)
         return (struct piece){0};
     struct piece piece = {.at = atomic_fetch_add(&s->head, text.n), .n = (uint32_t)text.n};
@@ -131,7 +110,7 @@ static struct piece piece_put(struct shared *s, struct slice text) {
 }
 
 /* False: written over by now, or never ours. */
-static bool piece_get(const struct shared *s, struct piece piece, struct buf *out) {
+static bool piece_get(const struct memory *s, struct piece piece, struct buf *out) {
     buf_clear(out);
     if (piece.n == 0)
         return true;
@@ -145,7 +124,7 @@ static bool piece_get(const struct shared *s, struct piece piece, struct buf *ou
     return atomic_load(&s->head) - piece.at <= WHY_BYTES;
 }
 
-static struct piece piece_of_record(struct shared *s, const struct record *r) {
+static struct piece piece_of_record(struct memory *s, const struct record *r) {
     char memory[MSG_MAX];
     struct msg_out m;
     struct record brief = *r;
@@ -168,7 +147,7 @@ static void line_close(struct line *line) {
     atomic_fetch_add_explicit(&line->turn, 1, memory_order_release);
 }
 
-static struct line *line_of(struct shared *s, const struct ulid *id) {
+static struct line *line_of(struct memory *s, const struct ulid *id) {
     /* the newest are asked for most */
     uint32_t next = atomic_load(&s->next);
     for (uint32_t i = 1; i <= WHY_RECENT; i++) {
@@ -182,7 +161,7 @@ static struct line *line_of(struct shared *s, const struct ulid *id) {
 void why_verdict(struct why *why, const struct record *r, struct slice hint) {
     if (!why)
         return;
-    struct shared *s = why->shared;
+    struct memory *s = why->shared;
     struct piece record = piece_of_record(s, r), rule = piece_put(s, slice_sub(hint, 0, WHY_HINT_MAX));
     struct line *line = &s->lines[atomic_fetch_add(&s->next, 1) & (WHY_RECENT - 1)];
     line_open(line);
@@ -204,7 +183,7 @@ void why_outcome(struct why *why, const struct record *r) {
     line_close(line);
 }
 
-static bool read_line(struct shared *s, const struct ulid *id, struct why_entry *out) {
+static bool read_line(struct memory *s, const struct ulid *id, struct why_entry *out) {
     struct line *line = line_of(s, id);
     if (!line)
         return false;

@@ -122,8 +122,7 @@ bool xchg_limited(struct xchg *x) {
         return true;
     }
     if (v->limit == 0 || discovery ||
-        limits_take(&x->box->limits, policy_rule_count(x->box->policy), v->limit_id, v->limit,
-                    v->limit_seconds, clock_monotonic_ms(), &wait_s))
+        limits_take(x->box->limits, v->limit_id, v->limit, v->limit_seconds, clock_monotonic_ms(), &wait_s))
         return false;
     refusal_limit(x, wait_s);
     return true;

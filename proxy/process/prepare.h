@@ -12,6 +12,7 @@
 #include "proxy/process/config.h"
 #include "vault/vault.h"
 
+struct limits;
 struct names;
 struct why;
 
@@ -22,9 +23,10 @@ struct prepared_sandbox {
     uint64_t id;
     const struct config_sandbox *config;
     struct policy *policy;
-    int policy_fd;       /* the bundle, sealed */
-    struct names *names; /* the table of synthetic addresses, shared with the workers */
-    struct why *why;     /* its last decisions, likewise */
+    int policy_fd;         /* the bundle, sealed */
+    struct names *names;   /* the table of synthetic addresses, shared with the workers */
+    struct why *why;       /* its last decisions, likewise */
+    struct limits *limits; /* how often its rules have permitted, likewise */
 };
 
 struct prepared {

@@ -14,6 +14,7 @@
 #include "base/secret.h"
 #include "netns/doctor.h"
 #include "netns/names.h"
+#include "proxy/flow/limits.h"
 #include "proxy/flow/why.h"
 #include "proxy/process/cage.h"
 #include "proxy/process/children.h"
@@ -158,6 +159,7 @@ static int hand_over(struct supervisor *s) {
     msg_put_fd(&m, p->policy_fd);
     msg_put_fd(&m, names_fd(p->names));
     msg_put_fd(&m, why_fd(p->why));
+    msg_put_fd(&m, limits_fd(p->limits));
     msg_put_u32(&m, n);
     for (size_t i = 0; i < 6; i++)
         put_listener(&m, kinds[i], *fds[i]);

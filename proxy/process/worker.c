@@ -17,6 +17,7 @@
 #include "netns/names.h"
 #include "policy/policy.h"
 #include "proxy/flow/engine.h"
+#include "proxy/flow/limits.h"
 #include "proxy/flow/nameserver.h"
 #include "proxy/flow/proxyenv.h"
 #include "proxy/flow/recorder.h"
@@ -46,6 +47,7 @@ struct worker_sandbox {
     struct policy *policy;
     struct names *names;
     struct why *why;
+    struct limits *limits;
     struct nameserver *nameserver;
 };
 
@@ -269,6 +271,7 @@ static void sandbox_free(struct worker_sandbox *s) {
         nameserver_free(s->nameserver);
     names_free(s->names);
     why_free(s->why);
+    limits_free(s->limits);
     policy_free(s->policy);
     free(s);
 }
@@ -309,21 +312,40 @@ static int take_listeners(struct worker_sandbox *s, struct msg_in *m, struct eng
     return r == 0 ? msg_end(m) : r;
 }
 
-/* Of the descriptors `policy_fd` stays the caller's, the others are taken. */
-static int open_sandbox(struct worker_sandbox *s, struct msg_in *m, int policy_fd, int names_fd,
-                        int recent_fd, struct errmsg *msg) {
-    int r = names_attach(names_fd, &s->names, msg);
-    int r2 = why_attach(recent_fd, &s->why, r == 0 ? msg : NULL);
-    r = r < 0 ? r : r2;
-    if (r == 0 && (r = load_policy(s, policy_fd)) < 0)
-        errmsg_set(msg, r, "policy: %s", err_text(r));
+/* What a sandbox has in memory files, in the order of the message. */
+enum { FD_POLICY, FD_NAMES, FD_WHY, FD_LIMITS, FD_COUNT };
+
+/* Descriptors that were taken are -1 then. */
+static int attach(struct worker_sandbox *s, int fds[FD_COUNT], struct errmsg *msg) {
+    int r = load_policy(s, fds[FD_POLICY]);
+    if (r < 0)
+        return errmsg_set(msg, r, "policy: %s", err_text(r));
+    r = names_attach(fds[FD_NAMES], &s->names, msg);
+    fds[FD_NAMES] = -1;
+    if (r == 0) {
+        r = why_attach(fds[FD_WHY], &s->why, msg);
+        fds[FD_WHY] = -1;
+    }
+    if (r == 0) {
+        r = limits_attach(fds[FD_LIMITS], policy_rule_count(s->policy), &s->limits, msg);
+        fds[FD_LIMITS] = -1;
+    }
+    return r;
+}
+
+static int open_sandbox(struct worker_sandbox *s, struct msg_in *m, int fds[FD_COUNT], struct errmsg *msg) {
+    int r = attach(s, fds, msg);
     if (r < 0)
         return r;
     s->nameserver = nameserver_new(s->worker->role.base, s->names, on_name_refused, s);
     if (!s->nameserver)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
-    struct engine_sandbox config = {
-        .id = s->id, .name = slice_str(s->name), .policy = s->policy, .names = s->names, .why = s->why};
+    struct engine_sandbox config = {.id = s->id,
+                                    .name = slice_str(s->name),
+                                    .policy = s->policy,
+                                    .names = s->names,
+                                    .why = s->why,
+                                    .limits = s->limits};
     r = take_listeners(s, m, &config);
     if (r == 0)
         return engine_add_sandbox(s->worker->engine, &config, msg);
@@ -339,20 +361,18 @@ static int add_sandbox(struct worker_process *w, struct msg_in *m) {
     s->worker = w;
     s->id = msg_get_u64(m);
     struct slice name = msg_get_slice(m);
-    int policy_fd = msg_get_fd(m), names_fd = msg_get_fd(m), recent_fd = msg_get_fd(m);
+    int fds[FD_COUNT];
+    for (size_t i = 0; i < FD_COUNT; i++)
+        fds[i] = msg_get_fd(m);
     struct errmsg msg = {""};
     int r = ERR_PEER;
     if (!m->err && name.n < sizeof s->name) {
         memcpy(s->name, name.p, name.n);
-        r = open_sandbox(s, m, policy_fd, names_fd, recent_fd, &msg);
-        names_fd = recent_fd = -1; /* taken */
+        r = open_sandbox(s, m, fds, &msg);
     }
-    if (policy_fd >= 0)
-        close(policy_fd);
-    if (names_fd >= 0)
-        close(names_fd);
-    if (recent_fd >= 0)
-        close(recent_fd);
+    for (size_t i = 0; i < FD_COUNT; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     if (r < 0) {
         log_error("sandbox: %s", msg.text[0] ? msg.text : err_text(r));
         sandbox_free(s);

@@ -128,6 +128,18 @@ def a_limit_answers_429_and_says_when_to_come_again(t):
 
 
 @tap.test
+def a_limit_counts_for_all_workers_together(t):
+    server = t.use(RawServer(ANSWER, tls=pki.leaf("a.test")))
+    r = client.run(POLICY, [CURL, '''
+        import concurrent.futures
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            report(sorted(pool.map(lambda _: curl("https://a.test/limit")[0], range(32))))
+    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, workers=4)
+    tap.equal(r.reports, [[200] * 3 + [429] * 29])
+    tap.equal(len(server.requests), 3)
+
+
+@tap.test
 def max_body_refuses_what_is_declared_and_cuts_off_what_is_not(t):
     r, server = through(t, '''
         report(post("/max", b"x" * 1024))

@@ -1,0 +1,46 @@
+#include "base/shared.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int map(int fd, size_t size, struct shared *out, struct errmsg *msg) {
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        int r = errmsg_errno(msg, ERR_IO, "mmap");
+        close(fd);
+        return r;
+    }
+    *out = (struct shared){p, size, fd};
+    return 0;
+}
+
+int shared_new(const char *name, size_t size, struct shared *out, struct errmsg *msg) {
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return errmsg_errno(msg, ERR_IO, "memfd");
+    if (ftruncate(fd, (off_t)size) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+        int r = errmsg_errno(msg, ERR_IO, "size");
+        close(fd);
+        return r;
+    }
+    return map(fd, size, out, msg);
+}
+
+int shared_attach(int fd, size_t size, struct shared *out, struct errmsg *msg) {
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    /* without the seal the other side could cut the file, and reading would be a SIGBUS */
+    if (fstat(fd, &st) < 0 || st.st_size != (off_t)size || seals < 0 || !(seals & F_SEAL_SHRINK)) {
+        close(fd);
+        return errmsg_set(msg, ERR_PEER, "not one of ours");
+    }
+    return map(fd, size, out, msg);
+}
+
+void shared_release(struct shared *s) {
+    munmap(s->p, s->size);
+    close(s->fd);
+}
