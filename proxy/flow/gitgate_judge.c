@@ -1,0 +1,125 @@
+/*
+ * What a push wants, as facts for the policy: by its command list, then by what its pack proves.
+ */
+#include <stdlib.h>
+
+#include "proxy/flow/gitgate_state.h"
+#include "proxy/flow/refusal.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+static enum facts_op gate_op(enum git_op op) {
+    switch (op) {
+    case GIT_CREATE: return FACTS_CREATE;
+    case GIT_DELETE: return FACTS_DELETE;
+    case GIT_UPDATE: break;
+    }
+    return FACTS_FORCE;
+}
+
+static int gate_collect(struct gitgate *gate) {
+    size_t n = gate->push.ncommands;
+    if (n == 0)
+        return 0;
+    gate->refs = calloc(n, sizeof *gate->refs);
+    gate->record_refs = calloc(n, sizeof *gate->record_refs);
+    gate->wants = calloc(n, sizeof *gate->wants);
+    if (!gate->refs || !gate->record_refs || !gate->wants)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct git_command c = git_push_command(&gate->push, i);
+        gate->refs[i] = (struct facts_ref){
+            .name = c.ref,
+            .op = gate_op(c.op),
+            .unproved = c.op == GIT_UPDATE,
+            .old = c.old_id,
+            .new = c.new_id,
+        };
+        gate->record_refs[i] = (struct record_ref){
+            .ref = c.ref,
+            .old = c.old_id,
+            .new = c.new_id,
+            .op = slice_str(facts_op_name(gate->refs[i].op)),
+            .proof = c.op == GIT_UPDATE ? SLICE("none") : SLICE_NONE,
+        };
+    }
+    gate->nrefs = n;
+    return 0;
+}
+
+static bool gate_allows(struct xchg *x, size_t i) {
+    struct verdict v;
+    policy_judge_ref(x->box->policy, &x->facts, i, &v);
+    return v.action == VERDICT_ALLOW;
+}
+
+/* What has to be proved: updates that are permitted as a fast-forward and not otherwise. They are judged as such, for
+ * the moment, to see whether a proof can help at all. */
+static void gate_assume(struct xchg *x) {
+    struct gitgate *gate = x->gate;
+    for (size_t i = 0; i < gate->nrefs; i++) {
+        struct facts_ref *ref = &gate->refs[i];
+        if (!ref->unproved || gate_allows(x, i))
+            continue;
+        ref->op = FACTS_UPDATE;
+        ref->unproved = false;
+        gate->wants[i] = gate_allows(x, i);
+        if (gate->wants[i]) {
+            gate->nwants++;
+        } else {
+            ref->op = FACTS_FORCE;
+            ref->unproved = true;
+        }
+    }
+}
+
+int gitgate_judge(struct xchg *x) {
+    struct gitgate *gate = x->gate;
+    if (gate_collect(gate)) {
+        gitgate_unreadable(x, "no-memory", "out of memory");
+        return ERR_DENIED;
+    }
+    x->facts.refs = gate->refs;
+    x->facts.nrefs = gate->nrefs;
+    gate_assume(x);
+    policy_judge(x->box->policy, &x->facts, &x->verdict);
+    if (x->verdict.action != VERDICT_ALLOW) {
+        struct buf reason;
+        buf_init(&reason, 8192);
+        refusal_policy_text(x, 8, &reason);
+        gitgate_refuse(x, NULL, buf_slice(&reason));
+        buf_release(&reason);
+        return ERR_DENIED;
+    }
+    if (gate->nwants == 0) {
+        if (gitgate_limited(x))
+            return ERR_DENIED;
+        gate->phase = GATE_PASSED;
+        return 0;
+    }
+    gate->proof = gitproof_new(gate->push.caps.id_digits, &x->box->engine->proof_memory);
+    if (!gate->proof) {
+        gitgate_unreadable(x, "no-memory", "out of memory");
+        return ERR_DENIED;
+    }
+    gate->gunzip.limit = GATE_GUNZIP_MAX;
+    gate->phase = GATE_PACK;
+    return ERR_INCOMPLETE;
+}
+
+size_t gitgate_prove(struct gitgate *gate) {
+    size_t failed = 0;
+    for (size_t i = 0; i < gate->nrefs; i++) {
+        struct facts_ref *ref = &gate->refs[i];
+        if (!gate->wants[i])
+            continue;
+        enum pack_answer answer = gitproof_ask(gate->proof, ref->old, ref->new);
+        ref->op = answer == PACK_YES ? FACTS_UPDATE : FACTS_FORCE;
+        ref->unproved = answer == PACK_UNKNOWN;
+        failed += answer != PACK_YES;
+        gate->record_refs[i].op = slice_str(facts_op_name(ref->op));
+        if (answer != PACK_UNKNOWN)
+            gate->record_refs[i].proof = SLICE("pack");
+    }
+    return failed;
+}

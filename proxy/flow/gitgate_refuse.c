@@ -1,0 +1,122 @@
+/*
+ * Refusing a push so that git says which ref, why, and what would be permitted.
+ */
+#include "base/clock.h"
+#include "proxy/flow/gitgate_state.h"
+#include "proxy/flow/refusal.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+#define GATE_REPORT_MAX (12u << 20) /* bytes of a refusal: a line for each of GIT_COMMANDS_MAX refs */
+
+static struct slice gate_reason(size_t i, void *arg) {
+    struct xchg *x = arg;
+    struct gitgate *gate = x->gate;
+    struct verdict v;
+    buf_clear(&gate->text);
+    policy_judge_ref(x->box->policy, &x->facts, i, &v);
+    buf_puts(&gate->text, "exeat: ");
+    if (v.action == VERDICT_ALLOW)
+        buf_puts(&gate->text, "refused with the rest of this push");
+    else
+        policy_explain_ref(x->box->policy, &x->facts, &v, &gate->text);
+    buf_printf(&gate->text, " [%s]", x->decision.id.text);
+    return buf_slice(&gate->text);
+}
+
+/* A push that can't be read has no refs to be named. */
+static struct slice gate_reason_bad(size_t i, void *arg) {
+    (void)i;
+    (void)arg;
+    return SLICE("exeat: this push can't be read");
+}
+
+static void gate_message(struct xchg *x, struct slice reason, struct buf *out) {
+    buf_printf(out, "exeat: push refused: %.*s\n", SLICE_ARG(reason));
+    struct slice rest = x->gate->bad ? SLICE_NONE : refusal_hint(x), line;
+    for (bool first = true; rest.n; first = false) {
+        slice_cut(rest, '\n', &line, &rest);
+        buf_printf(out, "exeat: %s %.*s\n", first ? "to permit:" : "          ", SLICE_ARG(line));
+    }
+    buf_printf(out, "exeat: sandbox %s, decision %s\n", x->box->name, x->decision.id.text);
+}
+
+void gitgate_answer(struct xchg *x) {
+    struct http_field field = {.name = SLICE("Cache-Control"), .value = SLICE("no-cache")};
+    x->status = 200;
+    int r = x->client->own(x, 200, SLICE(GIT_PUSH_RESULT), buf_slice(&x->gate->report), &field, 1);
+    xchg_end(x, r == 0);
+}
+
+/*
+ * Status 200 and git's own report: git then prints which ref was refused, and why. It comes to read the answer only when
+ * it has sent the whole pack; an answer before that makes it send the rest as if it were another push. So the rest is
+ * read and thrown away, on this host, and nothing of it goes upstream.
+ */
+void gitgate_refuse(struct xchg *x, const char *code, struct slice reason) {
+    struct gitgate *gate = x->gate;
+    struct buf message;
+    buf_init(&gate->report, GATE_REPORT_MAX);
+    buf_init(&message, 65536);
+    xchg_record(x, true, code, reason);
+    gate_message(x, reason, &message);
+    int r = git_report_refusal(&gate->report, &gate->push, gate->bad ? gate_reason_bad : gate_reason, x,
+                               buf_slice(&message));
+    buf_release(&message);
+    buf_release(&gate->held);
+    buf_release(&gate->tail);
+    gitproof_free(gate->proof);
+    gate->proof = NULL;
+    gate->phase = GATE_REFUSED;
+    if (r)
+        xchg_end(x, false);
+    else if (x->body_done)
+        gitgate_answer(x);
+    else
+        x->client->want_body(x, true);
+}
+
+void gitgate_unreadable(struct xchg *x, const char *code, const char *why) {
+    char reason[ERRMSG_MAX];
+    snprintf(reason, sizeof reason, "%s", why);
+    x->gate->bad = true;
+    gitgate_refuse(x, code, slice_str(reason));
+}
+
+/* The server has a pack without an end, which it throws away. */
+static void gate_cut(struct xchg *x) {
+    if (x->link)
+        upstream_release(x->link, false, 0);
+    x->link = NULL;
+    x->up_keep = false;
+}
+
+bool gitgate_limited(struct xchg *x) {
+    const struct verdict *v = &x->verdict;
+    struct buf reason;
+    unsigned wait_s;
+    if (v->limit == 0 ||
+        limits_take(x->box->limits, v->limit_id, v->limit, v->limit_seconds, clock_monotonic_ms(), &wait_s))
+        return false;
+    buf_init(&reason, 8192);
+    refusal_limit_text(x, wait_s, &reason);
+    gate_cut(x);
+    gitgate_refuse(x, "limit", buf_slice(&reason));
+    buf_release(&reason);
+    return true;
+}
+
+void gitgate_refuse_unproved(struct xchg *x) {
+    struct buf reason;
+    char why[ERRMSG_MAX] = "";
+    const char *failed = gitproof_failed(x->gate->proof);
+    if (failed)
+        snprintf(why, sizeof why, "; the pack can't be looked through: %s", failed);
+    buf_init(&reason, 16384);
+    policy_judge(x->box->policy, &x->facts, &x->verdict);
+    refusal_policy_text(x, 8, &reason);
+    buf_puts(&reason, why);
+    gate_cut(x);
+    gitgate_refuse(x, NULL, buf_slice(&reason));
+    buf_release(&reason);
+}
