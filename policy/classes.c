@@ -240,6 +240,17 @@ static int each_git(struct scene *s, size_t service) {
 
 /* --- lfs and tunnels --------------------------------------------------------------------------------------- */
 
+/* Of a batch the body tells what it is for; or it does not. */
+static int each_batch(struct scene *s) {
+    int r = 0;
+    for (unsigned op = FACTS_LFS_UNKNOWN; r == 0 && op <= FACTS_LFS_UPLOAD; op++) {
+        s->f.lfs = (enum facts_lfs)op;
+        r = s->c->found(s->c->arg, &s->f);
+    }
+    s->f.lfs = FACTS_LFS_UNKNOWN;
+    return r;
+}
+
 /* Git LFS is HTTP below a repository: rules about it see the repository, rules about methods the path. */
 static int each_lfs(struct scene *s) {
     static const char *const tails[WALK_TAILS_MAX] = {
@@ -259,6 +270,7 @@ static int each_lfs(struct scene *s) {
     collect_methods(s);
     add_method(s, SLICE("GET"), false);
     add_method(s, SLICE("POST"), false);
+    add_method(s, SLICE("PUT"), false);
     int result = collect(s, &s->paths);
     s->f.kind = FACTS_HTTP;
     for (size_t i = 0; result == 0 && i < s->paths.n; i++)
@@ -271,7 +283,7 @@ static int each_lfs(struct scene *s) {
             s->f.path = buf_slice(&s->path);
             for (size_t m = 0; result == 0 && m < s->nmethods; m++) {
                 s->f.method = slice_str(s->method[m]);
-                result = s->c->found(s->c->arg, &s->f);
+                result = facts_lfs_batch(&s->f) ? each_batch(s) : s->c->found(s->c->arg, &s->f);
             }
         }
     return result;

@@ -102,6 +102,8 @@ static bool compile_refs(struct compiler *c, const struct tree_rule *tree, struc
 
 unsigned compile_ops(const struct tree_rule *tree) {
     unsigned named = tree->ops, bits = 0;
+    if (tree->action == TREE_LFS)
+        return named ? named : 1u << FACTS_LFS_UNKNOWN | TREE_LFS_WORDS;
     if (!named)
         named = tree->verb == TREE_DENY ? TREE_CREATE | TREE_UPDATE | TREE_DELETE | TREE_FORCE
                                         : TREE_CREATE | TREE_UPDATE;
@@ -117,6 +119,8 @@ unsigned compile_ops(const struct tree_rule *tree) {
 
 /* Who may force may update; whom an update is denied may not force one. */
 static unsigned widen_ops(const struct tree_rule *tree, unsigned bits) {
+    if (tree->action == TREE_LFS)
+        return bits;
     if (tree->verb == TREE_DENY)
         return bits & 1u << FACTS_UPDATE ? bits | 1u << FACTS_FORCE : bits;
     return bits & 1u << FACTS_FORCE ? bits | 1u << FACTS_UPDATE : bits;
@@ -179,7 +183,7 @@ static bool add_rule(void *arg, const struct mark *origin, size_t n) {
     if (!compile_target(h->c, h->tree, e, &r->target))
         return false;
     r->where.index = (unsigned)++h->c->p->nrules;
-    h->c->p->looks_at_bodies |= r->body > 0;
+    h->c->p->looks_at_bodies |= r->body > 0 || (r->action == TREE_LFS && r->ops_named);
     return true;
 }
 

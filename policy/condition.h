@@ -105,6 +105,9 @@ enum tri condition_json(const struct condition *c, const struct facts *f, struct
 /* Reads view->json. */
 void condition_json_read(const struct facts *f, struct body_view *view);
 
+/* lfs.c: facts_lfs_operation, the body read into `view` */
+enum facts_lfs lfs_operation(const struct facts *f, struct body_view *view);
+
 /* graphql.c */
 enum tri condition_graphql(const struct condition *c, const struct facts *f, struct body_view *view,
                            size_t limit, bool loose, const char **why);

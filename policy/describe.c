@@ -10,9 +10,13 @@ static const char *verb_name(const struct rule *r) {
 }
 
 static void put_ops(const struct rule *r, void (*put)(void *arg, const char *name), void *arg) {
-    for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++)
+    for (unsigned op = FACTS_CREATE; r->action == TREE_PUSH && op <= FACTS_FORCE; op++)
         if (r->ops & 1u << op)
             put(arg, facts_op_name((enum facts_op)op));
+    for (unsigned op = FACTS_LFS_DOWNLOAD; r->action == TREE_LFS && r->ops_named && op < FACTS_LFS_COUNT;
+         op++)
+        if (r->ops & 1u << op)
+            put(arg, facts_lfs_name((enum facts_lfs)op));
 }
 
 static void op_text(void *arg, const char *name) {
@@ -30,11 +34,9 @@ static void describe_text(const struct policy *p, struct buf *out) {
         const struct rule *r = &p->rules[i];
         buf_printf(out, "%s %.*s%s%.*s", verb_name(r), SLICE_ARG(r->methods), r->methods.n ? " " : "",
                    SLICE_ARG(r->target.text));
-        if (r->action == TREE_PUSH) {
-            if (r->nrefs)
-                buf_printf(out, " %.*s", SLICE_ARG(r->refs_text));
-            put_ops(r, op_text, out);
-        }
+        if (r->nrefs)
+            buf_printf(out, " %.*s", SLICE_ARG(r->refs_text));
+        put_ops(r, op_text, out);
         if (r->credential.n)
             buf_printf(out, " with %.*s", SLICE_ARG(r->credential));
         buf_put(out, r->options_text);
@@ -67,8 +69,9 @@ static void rule_json(struct json *j, const struct rule *r) {
     }
     json_key(j, "target");
     json_put_string(j, r->target.text);
-    if (r->action == TREE_PUSH) {
+    if (r->action == TREE_PUSH)
         words_json(j, "refs", r->nrefs ? r->refs_text : SLICE("refs/**"), ' ');
+    if (r->action == TREE_PUSH || (r->action == TREE_LFS && r->ops_named)) {
         json_key(j, "operations");
         json_open_array(j);
         put_ops(r, op_json, j);

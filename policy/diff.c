@@ -72,6 +72,8 @@ static struct group *group_of(struct diff *d, const struct facts *f, const struc
 static void note_method(struct group *g, const struct facts *f) {
     if (f->kind == FACTS_GIT_PUSH && f->nrefs)
         g->ops |= 1u << f->refs[0].op;
+    if (g->rule->action == TREE_LFS)
+        g->ops |= 1u << facts_lfs_operation(f);
     if (f->kind != FACTS_HTTP || g->nmethods == METHODS_MAX)
         return;
     for (size_t i = 0; i < g->nmethods; i++)
@@ -187,7 +189,10 @@ static const char *const paints[] = {PAINT_GREEN, PAINT_RED, PAINT_YELLOW};
 static const char *const signs[] = {"+", "-", "~"};
 
 static void put_what(struct buf *out, const struct group *g) {
-    if (g->kind == FACTS_HTTP && g->rule->any_method)
+    bool lfs = g->rule->action == TREE_LFS;
+    if (lfs)
+        buf_puts(out, "lfs");
+    else if (g->kind == FACTS_HTTP && g->rule->any_method)
         buf_putc(out, '*');
     else if (g->kind == FACTS_HTTP)
         for (size_t i = 0; i < g->nmethods; i++)
@@ -197,9 +202,14 @@ static void put_what(struct buf *out, const struct group *g) {
     buf_printf(out, " %.*s", SLICE_ARG(g->rule->target.text));
     if (g->rule->nrefs)
         buf_printf(out, " %.*s", SLICE_ARG(g->rule->refs_text));
-    for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++)
+    for (unsigned op = FACTS_CREATE; !lfs && op <= FACTS_FORCE; op++)
         if (g->ops & 1u << op)
             buf_printf(out, " %s", facts_op_name((enum facts_op)op));
+    /* what has no word is permitted by rules that name none */
+    for (unsigned op = FACTS_LFS_DOWNLOAD; lfs && !(g->ops & 1u << FACTS_LFS_UNKNOWN) && op < FACTS_LFS_COUNT;
+         op++)
+        if (g->ops & 1u << op)
+            buf_printf(out, " %s", facts_lfs_name((enum facts_lfs)op));
 }
 
 /* The rules of policy k that keep part of what g->rule is about as it was. */

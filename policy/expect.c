@@ -32,6 +32,8 @@ static void put_what(const struct proof *t, struct buf *out) {
     buf_put(out, t->shown);
     if (t->f.nrefs)
         buf_printf(out, " %.*s %s", SLICE_ARG(t->f.refs[0].name), facts_op_name(t->f.refs[0].op));
+    if (t->tree->action == TREE_LFS && t->tree->ops)
+        buf_printf(out, " %s", facts_lfs_name(facts_lfs_operation(&t->f)));
 }
 
 static enum verdict_action wanted_action(enum tree_verb verb) {
@@ -119,10 +121,20 @@ static bool endpoint(struct proof *t, struct slice repository, const char *tail,
     return true;
 }
 
+/* The batch with the body that is given; or for each operation that is named, the request that asks for it. */
 static void prove_lfs(struct proof *t, struct slice repository) {
     t->f.kind = FACTS_HTTP;
-    if (endpoint(t, repository, ".git/info/lfs/objects/batch", "POST", ""))
+    if (!t->tree->ops && endpoint(t, repository, ".git/info/lfs/objects/batch", "POST", ""))
         prove_one(t);
+    for (unsigned op = FACTS_LFS_DOWNLOAD; op < FACTS_LFS_COUNT; op++) {
+        if (!(t->tree->ops & 1u << op))
+            continue;
+        t->f.lfs = (enum facts_lfs)op;
+        if (endpoint(t, repository,
+                     op == FACTS_LFS_LOCK ? ".git/info/lfs/locks" : ".git/info/lfs/objects/batch", "POST",
+                     ""))
+            prove_one(t);
+    }
 }
 
 static void prove_tunnel(struct proof *t) {
@@ -273,7 +285,12 @@ bool expect_check(struct compiler *c, const struct tree_rule *tree) {
                    "an expectation is about requests, and no request has the method '*'");
         good = false;
     }
-    if (tree->ops && tree->refs.n == 0) {
+    if (tree->action == TREE_LFS && tree->ops && tree->options & 1u << TREE_SEND_BODY) {
+        diag_token(c->diags, &tree->option_words[TREE_SEND_BODY], NULL, "leave one of them out",
+                   "what LFS is asked for stands in the body, and here as a word as well");
+        good = false;
+    }
+    if (tree->action == TREE_PUSH && tree->ops && tree->refs.n == 0) {
         diag_token(c->diags, &tree->first_op, "a ref before it", NULL, "an operation on no ref");
         good = false;
     }

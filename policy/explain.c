@@ -63,6 +63,17 @@ static void put_failed(const struct verdict *v, struct buf *out) {
         buf_printf(out, ": %s", v->failed_why);
 }
 
+static void put_operation(const struct facts *f, struct buf *out) {
+    const char *lfs = facts_lfs_name(facts_lfs_operation(f));
+    if (f->kind != FACTS_HTTP)
+        buf_puts(out, "no rule allows this on the ref");
+    else if (lfs)
+        buf_printf(out, "no rule allows LFS %s of this repository", lfs);
+    else
+        buf_puts(out, "no rule allows LFS of this repository whatever is asked of it, and what is asked here "
+                      "can't be told");
+}
+
 /* The reasons that are about the request as a whole. */
 static void put_reason(const struct facts *f, const struct verdict *v, struct buf *out) {
     switch (v->reason) {
@@ -88,7 +99,7 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
     case REASON_FETCH: buf_puts(out, "no rule allows fetch from this repository"); break;
     case REASON_PUSH: buf_puts(out, "no rule allows push to this repository"); break;
     case REASON_REFS: buf_puts(out, "no rule allows a push to this ref"); break;
-    case REASON_OPERATION: buf_puts(out, "no rule allows this on the ref"); break;
+    case REASON_OPERATION: put_operation(f, out); break;
     case REASON_UNPROVED:
         buf_puts(out, "an update of an existing ref counts as force until it is proved a fast-forward");
         break;
@@ -181,6 +192,16 @@ static void put_target(const struct facts *f, struct slice path, struct buf *out
 }
 
 static void hint_http(const struct facts *f, struct buf *out) {
+    struct slice repository;
+    const char *lfs = facts_lfs_name(facts_lfs_operation(f));
+    /* "/..git" without its ".git" is no path */
+    if (lfs && facts_lfs(f->path, &repository) && repository.n && !slice_ends(repository, SLICE("/.")) &&
+        !slice_ends(repository, SLICE("/.."))) {
+        buf_puts(out, "allow lfs ");
+        put_target(f, repository, out);
+        buf_printf(out, " %s", lfs);
+        return;
+    }
     for (size_t i = 0; i < f->method.n; i++)
         if (!(f->method.p[i] >= 'A' && f->method.p[i] <= 'Z') && f->method.p[i] != '-')
             return;

@@ -79,15 +79,6 @@ struct slice facts_repository(struct slice path) {
     return path;
 }
 
-bool facts_lfs(struct slice path, struct slice *repository) {
-    const struct slice mark = SLICE("/info/lfs/");
-    const char *at = path.n ? memmem(path.p, path.n, mark.p, mark.n) : NULL;
-    if (!at)
-        return false;
-    *repository = facts_repository(slice_make(path.p, (size_t)(at - path.p)));
-    return true;
-}
-
 const char *facts_op_name(enum facts_op op) {
     switch (op) {
     case FACTS_CREATE: return "create";

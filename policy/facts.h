@@ -34,6 +34,15 @@ struct facts_ref {
     struct slice new;
 };
 
+/* What a request to Git LFS's API is for, in the words of an `lfs` rule. */
+enum facts_lfs {
+    FACTS_LFS_UNKNOWN,  /* it has no word, or can't be told for certain */
+    FACTS_LFS_DOWNLOAD, /* a batch that says so; whatever is only read (GET, HEAD) */
+    FACTS_LFS_UPLOAD, /* a batch that says so; PUT of an object; its `verify`; locks/verify, a part of each push */
+    FACTS_LFS_LOCK, /* a lock is made or given back */
+    FACTS_LFS_COUNT
+};
+
 /* How much of the request's body is known. */
 enum facts_body {
     FACTS_BODY_UNREAD, /* nothing of it (yet): see policy_needs_body */
@@ -74,6 +83,9 @@ struct facts {
     /* The body, for conditions on it. */
     enum facts_body body_state;
     struct slice body;
+
+    /* What a batch of Git LFS is for, if it is known without its body: the tools judge what a log tells. */
+    enum facts_lfs lfs;
 };
 
 /*
@@ -86,6 +98,16 @@ bool facts_git_like(struct slice path, struct slice query);
 /* Whether the path is of Git LFS's API below a repository ("/acme/app.git/info/lfs/objects/batch"): an `lfs` rule
  * permits it. Rules about methods do too: it is plain HTTP. *repository: as facts_repository gives it. */
 bool facts_lfs(struct slice path, struct slice *repository);
+
+/* A POST to .../info/lfs/objects/batch: its body says what it is for. */
+bool facts_lfs_batch(const struct facts *f);
+
+/* Reads the facts, of a batch also the body: one that is not there whole, compressed, no JSON in UTF-8, or whose
+ * `operation` is there twice, in whatever letter case, is for FACTS_LFS_UNKNOWN. */
+enum facts_lfs facts_lfs_operation(const struct facts *f);
+
+/* "download", "upload", "lock"; NULL for FACTS_LFS_UNKNOWN. */
+const char *facts_lfs_name(enum facts_lfs operation);
 
 /* The repository's part of a git endpoint's path: without the endpoint, trailing slashes and ".git" (in any case).
  * "/acme/app.git/info/refs" -> "/acme/app". A view of `path`; may be empty (the server's root). */

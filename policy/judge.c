@@ -141,6 +141,14 @@ static enum stage conditions_stage(struct request *q, const struct rule *r, bool
     return r->conditions && condition_fails(q, r, loose, &why) ? STAGE_CONDITION : STAGE_MATCH;
 }
 
+/* A rule about LFS whose repository matches, against what the request is for. */
+static bool lfs_matches(struct request *q, const struct rule *r, bool loose) {
+    if (!r->ops_named || (q->bodyless && facts_lfs_batch(q->f)))
+        return true;
+    enum facts_lfs op = lfs_operation(q->f, &q->view);
+    return (r->ops & 1u << op) || (loose && op == FACTS_LFS_UNKNOWN);
+}
+
 /* A rule about HTTP, or LFS, against the request's method and path. */
 static enum stage http_stage(struct request *q, const struct rule *r, bool loose) {
     enum stage s = origin_stage(q, r, loose);
@@ -154,7 +162,7 @@ static enum stage http_stage(struct request *q, const struct rule *r, bool loose
             : r->action != TREE_HTTP || !method_matches(q, r, loose))
         return STAGE_ACTION;
     if (paths_match(q, r, path, lfs, loose))
-        return conditions_stage(q, r, loose);
+        return lfs && !lfs_matches(q, r, loose) ? STAGE_OP : conditions_stage(q, r, loose);
     return q->encoded && !loose && paths_match(q, r, path, lfs, true) ? STAGE_SLASH : STAGE_PATH;
 }
 
@@ -518,6 +526,13 @@ enum stage judge_rule(const struct policy *p, const struct facts *f, const struc
     return s;
 }
 
+/* How much of the body the rule wants to see. */
+static size_t rule_body(const struct request *q, const struct rule *r) {
+    if (r->action == TREE_LFS && r->ops_named && r->body == 0 && facts_lfs_batch(q->f))
+        return POLICY_BODY_DEFAULT;
+    return r->body;
+}
+
 size_t policy_needs_body(const struct policy *p, const struct facts *f) {
     struct request q;
     struct verdict v;
@@ -528,14 +543,15 @@ size_t policy_needs_body(const struct policy *p, const struct facts *f) {
     for (size_t l = 0; l < q.nlists; l++) {
         for (uint32_t k = 0; k < q.lists[l]->n; k++) {
             const struct rule *r = &p->rules[q.lists[l]->rules[k]];
-            if (r->body <= most && !(r->deny && r->body == 0))
+            size_t body = rule_body(&q, r);
+            if (body <= most && !(r->deny && body == 0))
                 continue;
             bool matches = (r->verb != TREE_ALLOW && stage_of(&q, r, NULL, true) == STAGE_MATCH) ||
                            (!r->deny && stage_of(&q, r, NULL, false) == STAGE_MATCH);
-            if (matches && r->body == 0)
+            if (matches && body == 0)
                 return 0; /* denied whatever the body says */
             if (matches)
-                most = r->body;
+                most = body;
         }
     }
     return most;

@@ -32,6 +32,11 @@ static void put_failed(const struct rule *r, const struct facts *f, enum stage s
                    SLICE_ARG(r->refs_text));
         break;
     case STAGE_OP:
+        if (f->kind == FACTS_HTTP) {
+            const char *lfs = facts_lfs_name(facts_lfs_operation(f));
+            buf_printf(out, "operation: it does not allow %s", lfs ? lfs : "what can't be told for certain");
+            break;
+        }
         buf_printf(out, "operation: it does not allow %s%s", f->nrefs ? facts_op_name(f->refs[0].op) : "this",
                    f->nrefs && f->refs[0].unproved ? ", for which an unproved update counts" : "");
         break;

@@ -176,6 +176,8 @@ bool overlap_possible(const struct rule *a, const struct rule *b) {
         return false;
     if (a->action == TREE_HTTP)
         return methods_meet(a, b);
+    if (a->action == TREE_LFS)
+        return a->ops & b->ops;
     return a->action != TREE_PUSH || ((a->ops & b->ops) && refs_meet(a, b));
 }
 

@@ -122,6 +122,21 @@ static bool parse_refs(struct parser *p, struct tree_rule *rule) {
     return true;
 }
 
+/* download, upload, lock: what of LFS a rule is about. */
+static void parse_lfs_words(struct parser *p, struct tree_rule *rule) {
+    while (p->t.kind == TOKEN_WORD) {
+        unsigned op = FACTS_LFS_DOWNLOAD;
+        while (op < FACTS_LFS_COUNT && !is_word(&p->t, facts_lfs_name((enum facts_lfs)op)))
+            op++;
+        if (op == FACTS_LFS_COUNT)
+            return;
+        if (!rule->ops)
+            rule->first_op = p->t;
+        rule->ops |= 1u << op;
+        parse_next(p);
+    }
+}
+
 /* The line from the rule's keyword on, without a comment: what refusals quote. */
 static struct slice rule_text(const struct parser *p, const struct token *first) {
     const char *text = p->lx.source->text.p;
@@ -144,6 +159,8 @@ static bool parse_rule(struct parser *p, struct tree_rule *rule) {
         return false;
     if (rule->action == TREE_PUSH && !parse_refs(p, rule))
         return false;
+    if (rule->action == TREE_LFS)
+        parse_lfs_words(p, rule);
     if (!parse_options(p, rule))
         return false;
     rule->text = rule_text(p, &rule->keyword);

@@ -61,7 +61,9 @@ bool parse_options(struct parser *p, struct tree_rule *rule) {
             return parse_expected(
                 p,
                 "an option (with, where, limit, max-body, paths, max-size, to, note) or the end of the line",
-                rule->action == TREE_PUSH ? "refs and operations stand before the options" : NULL);
+                rule->action == TREE_PUSH  ? "refs and operations stand before the options"
+                : rule->action == TREE_LFS ? "download, upload and lock stand before the options"
+                                           : NULL);
         if (!(options[i].actions & (1u << rule->action))) {
             p->lx.bad = true;
             diag_token(p->diags, &p->t, NULL, NULL, "%s", options[i].only);

@@ -26,6 +26,8 @@ void print_request(struct buf *out, const struct facts *f) {
         buf_putc(out, '?');
         put_clean(out, f->query);
     }
+    if (facts_lfs_batch(f) && facts_lfs_operation(f))
+        buf_printf(out, " body {\"operation\":\"%s\"}", facts_lfs_name(facts_lfs_operation(f)));
     if (f->nrefs) {
         buf_putc(out, ' ');
         put_clean(out, f->refs[0].name);

@@ -59,7 +59,7 @@ struct rule {
     const struct source *source;
     struct glob *refs; /* none: every ref */
     size_t nrefs;
-    unsigned ops; /* 1 << enum facts_op: those that the rule is about */
+    unsigned ops; /* 1 << enum facts_op (of LFS: enum facts_lfs): those that the rule is about */
     bool ops_named;
     bool proved;          /* an `expect allow` came out by this rule */
     struct slice methods; /* as written, "GET,HEAD" */

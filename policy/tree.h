@@ -73,6 +73,9 @@ enum tree_option {
 #define TREE_DELETE (1u << 2)
 #define TREE_FORCE  (1u << 3)
 
+/* Of `lfs`: bits of enum facts_lfs, in rules and trees alike. */
+#define TREE_LFS_WORDS (1u << FACTS_LFS_DOWNLOAD | 1u << FACTS_LFS_UPLOAD | 1u << FACTS_LFS_LOCK)
+
 struct tree_rule {
     struct token keyword; /* allow, deny, ask, tunnel; for an expectation the one behind `expect` */
     enum tree_verb verb;
@@ -80,7 +83,7 @@ struct tree_rule {
     struct token action_word;
     struct token target;
     struct tree_words refs;
-    unsigned ops;                            /* TREE_CREATE…; 0: none was named */
+    unsigned ops;                            /* TREE_CREATE…, or of TREE_LFS_WORDS; 0: none was named */
     struct token first_op;                   /* if ops */
     unsigned options;                        /* bit 1 << enum tree_option: it is there */
     struct token option_words[TREE_OPTIONS]; /* the keyword of each that is there */

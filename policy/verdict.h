@@ -32,7 +32,7 @@ enum verdict_reason {
     REASON_FETCH,          /* no fetch rule names this repository */
     REASON_PUSH,           /* no push rule names this repository */
     REASON_REFS,           /* push rules name the repository, none this ref */
-    REASON_OPERATION,      /* … and the ref, but do not allow what is done to it */
+    REASON_OPERATION,      /* … and the ref, but do not allow what is done to it; or an lfs rule not this */
     REASON_UNPROVED,       /* … and allow an update, but it is not proved a fast-forward */
     REASON_CREDENTIALS,    /* the refs of one push are permitted with different credentials */
     REASON_GIT_AS_HTTP,    /* one of git's endpoints, given as an HTTP request or spelled ambiguously */

@@ -77,7 +77,19 @@ static int take_operation(struct request *r, int argc, char **argv, struct errms
     return 0;
 }
 
-/* METHOD URL, fetch URL, push URL [REF [OPERATION | OLD NEW]], tunnel URL */
+/* lfs URL [download | upload | lock] */
+static int take_lfs(struct request *r, int argc, char **argv, struct errmsg *msg) {
+    unsigned op = FACTS_LFS_DOWNLOAD;
+    if (argc == 0)
+        return request_lfs(r, FACTS_LFS_UNKNOWN, msg);
+    while (op < FACTS_LFS_COUNT && strcmp(argv[0], facts_lfs_name((enum facts_lfs)op)) != 0)
+        op++;
+    if (argc > 1 || op == FACTS_LFS_COUNT)
+        return errmsg_set(msg, ERR_USAGE, "behind the URL stands one of download, upload and lock");
+    return request_lfs(r, (enum facts_lfs)op, msg);
+}
+
+/* METHOD URL, lfs URL [WORD], fetch URL, push URL [REF [OPERATION | OLD NEW]], tunnel URL */
 static int read_request(struct request *r, int argc, char **argv, struct errmsg *msg) {
     struct slice what = slice_str(argv[0]);
     enum facts_kind kind = slice_eq(what, SLICE("fetch"))    ? FACTS_GIT_FETCH
@@ -85,9 +97,12 @@ static int read_request(struct request *r, int argc, char **argv, struct errmsg 
                            : slice_eq(what, SLICE("tunnel")) ? FACTS_TUNNEL
                                                              : FACTS_HTTP;
     bool git = kind == FACTS_GIT_FETCH || kind == FACTS_GIT_PUSH;
-    int e = request_url(r, kind, git ? SLICE("POST") : what, slice_str(argv[1]), msg);
+    bool lfs = slice_eq(what, SLICE("lfs"));
+    int e = request_url(r, kind, git || lfs ? SLICE("POST") : what, slice_str(argv[1]), msg);
     if (e < 0)
         return e;
+    if (lfs)
+        return take_lfs(r, argc - 2, argv + 2, msg);
     if (argc > 2 && kind != FACTS_GIT_PUSH)
         return errmsg_set(msg, ERR_USAGE, "'%s' stands behind the URL", argv[2]);
     if (argc > 2) {
@@ -134,6 +149,7 @@ int command_policy_explain(int argc, char **argv) {
         &t, "policy explain",
         "usage: exeat policy explain [OPTION]... FILE METHOD URL\n"
         "       exeat policy explain [OPTION]... FILE fetch URL\n"
+        "       exeat policy explain [OPTION]... FILE lfs URL [download|upload|lock]\n"
         "       exeat policy explain [OPTION]... FILE push URL [REF [create|update|delete|force | OLD NEW]]\n"
         "\n"
         "Judges one request: verdict, the rule that decided, rules that came close with the part of each "

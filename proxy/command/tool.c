@@ -206,14 +206,16 @@ void request_release(struct request *r) {
     buf_release(&r->path);
 }
 
-static int git_path(struct request *r, enum facts_kind kind, struct errmsg *msg) {
+/* The path becomes that of an endpoint of the repository. */
+static int git_path(struct request *r, const char *endpoint, struct errmsg *msg) {
     struct buf whole;
     struct slice repository = facts_repository(buf_slice(&r->path));
     buf_init(&whole, 1 << 16);
     buf_put(&whole, repository.n ? repository : SLICE("/"));
-    buf_puts(&whole, kind == FACTS_GIT_PUSH ? ".git/git-receive-pack" : ".git/git-upload-pack");
+    buf_puts(&whole, endpoint);
     buf_release(&r->path);
     r->path = whole;
+    r->f.path = buf_slice(&r->path);
     return whole.failed ? errmsg_set(msg, ERR_USAGE, "the URL is too long") : 0;
 }
 
@@ -226,7 +228,9 @@ int request_url(struct request *r, enum facts_kind kind, struct slice method, st
         url_authority_parse(parts.authority, url_default_port(parts.scheme), &r->host, &r->f.port, msg) ||
         url_path_canonical(parts.path, &r->path, NULL, msg) || url_query_check(parts.query, msg))
         return ERR_USAGE;
-    if ((kind == FACTS_GIT_FETCH || kind == FACTS_GIT_PUSH) && git_path(r, kind, msg))
+    if (kind == FACTS_GIT_FETCH && git_path(r, ".git/git-upload-pack", msg))
+        return ERR_USAGE;
+    if (kind == FACTS_GIT_PUSH && git_path(r, ".git/git-receive-pack", msg))
         return ERR_USAGE;
     r->f.kind = kind;
     r->f.scheme = parts.scheme;
@@ -236,4 +240,10 @@ int request_url(struct request *r, enum facts_kind kind, struct slice method, st
     r->f.method = method;
     r->f.query = parts.query;
     return 0;
+}
+
+int request_lfs(struct request *r, enum facts_lfs operation, struct errmsg *msg) {
+    r->f.lfs = operation;
+    return git_path(r, operation == FACTS_LFS_LOCK ? ".git/info/lfs/locks" : ".git/info/lfs/objects/batch",
+                    msg);
 }

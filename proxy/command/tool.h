@@ -84,4 +84,7 @@ void request_release(struct request *r);
 int request_url(struct request *r, enum facts_kind kind, struct slice method, struct slice url,
                 struct errmsg *msg);
 
+/* Of a request_url for HTTP, whose path is a repository: the request to its Git LFS that asks for this. */
+int request_lfs(struct request *r, enum facts_lfs operation, struct errmsg *msg);
+
 #endif

@@ -53,7 +53,7 @@ def check_tells_errors_with_a_caret_and_warnings():
 @tap.test
 def wrong_usage_and_unreadable_files_are_2():
     folder = files(good="allow GET https://a.test/**\n")
-    for args in (["check"], ["diff", "@good.policy"], ["frob"], [], ["check", "--frob", "@good.policy"], ["explain", "@good.policy", "GET", "ftp://x/"],
+    for args in (["explain", "@good.policy", "lfs", "https://a.test/r", "frob"], ["check"], ["diff", "@good.policy"], ["frob"], [], ["check", "--frob", "@good.policy"], ["explain", "@good.policy", "GET", "ftp://x/"],
                  ["replay", "@none.jsonl", "@good.policy"], ["fmt", "@none.policy"], ["diff", "@none.policy", "@good.policy"],
                  ["explain", "@good.policy", "push", "https://a.test/r", "refs/heads/x", "frob"], ["test", "@none.policy"],
                  ["check", "@none.policy"]):
@@ -172,6 +172,18 @@ def fmt_formats_in_place_and_checks():
     tap.equal(policy(folder, "fmt", "--check", "@p.policy").code, 0)
     tap.equal(policy(folder, "fmt", "-", stdin="allow  GET https://a.test/\n").out, "allow GET https://a.test/\n")
     tap.equal(os.listdir(folder), ["p.policy"])
+
+
+@tap.test
+def explain_judges_lfs_by_what_it_is_for():
+    folder = files(p="allow lfs https://a.test/r download\n")
+    for words, code, told in ((["download"], 0, "allow POST https://a.test/r.git/info/lfs/objects/batch"),
+                              (["upload"], 1, "allow lfs https://a.test/r upload"),
+                              (["lock"], 1, "no rule allows LFS lock of this repository"),
+                              ([], 1, "operation: it does not allow what can't be told")):
+        r = policy(folder, "explain", "@p.policy", "lfs", "https://a.test/r.git", *words)
+        tap.equal(r.code, code)
+        tap.contains(r.out, told)
 
 
 if __name__ == "__main__":

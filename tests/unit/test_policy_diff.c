@@ -320,7 +320,16 @@ static void language(void **state) {
             PARTS("is permitted otherwise", "before: allow", "after: ask"));
     differs("", "tunnel https://a.test\n", 1,
             PARTS("+ tunnel https://a.test", "for example: tunnel https://a.test"));
-    differs("", "allow lfs https://a.test/r\n", 1, PARTS("/r.git/info/lfs/objects/batch"));
+    differs("", "allow lfs https://a.test/r\n", 1,
+            PARTS("+ lfs https://a.test/r\n", "/r.git/info/lfs/objects/batch"));
+    differs("", "allow lfs https://a.test/r download lock\n", 1,
+            PARTS("+ lfs https://a.test/r download lock\n"));
+    differs("allow lfs https://a.test/r download\n", "allow lfs https://a.test/r upload download\n", 1,
+            PARTS("+ lfs https://a.test/r upload\n", "objects/batch body {\"operation\":\"upload\"}\n"));
+    differs("allow lfs https://a.test/r\n", "allow lfs https://a.test/r download upload\n", 1,
+            PARTS("- lfs https://a.test/r\n"));
+    differs("allow lfs https://a.test/r lock upload\n", "allow lfs https://a.test/r upload lock\n", 0,
+            PARTS("no difference"));
     differs("allow GET https://a.test/ limit 10/m\n", "allow GET https://a.test/ limit 20/m\n", 1,
             PARTS("at most 10 in 60 s", "at most 20 in 60 s"));
 }

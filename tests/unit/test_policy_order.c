@@ -41,17 +41,39 @@ static const char *const ports[] = {"", "", ":8443", ":*"};
 static const char *const paths[] = {"", "/", "/x", "/x/*", "/x/**", "/*/y", "/x/y"};
 static const char *const refs[] = {"", "refs/heads/main", "refs/heads/*", "refs/heads/**", "refs/tags/v"};
 static const char *const ops[] = {"", "create", "delete", "force", "update", "create update delete force"};
+static const char *const words[] = {"", "download", "upload", "lock", "download upload"}; /* of lfs */
 #define PICK(list) pick(sizeof(list) / sizeof *(list))
 
-enum kind { HTTP, FETCH, PUSH, TUNNEL };
+/* Requests to Git LFS; `alike` is the row of `bodies` that conditions on `a` can't tell the body from. */
+static const struct {
+    const char *method, *tail, *body, *word;
+    unsigned alike;
+} lfs[] = {
+    {"POST", "objects/batch", "{\"operation\":\"download\"}", "download", 3},
+    {"POST", "objects/batch", "{\"operation\":\"upload\"}", "upload", 3},
+    {"POST", "objects/batch", "{\"operation\":\"upload\",\"Operation\":\"download\"}", NULL, 3},
+    {"POST", "objects/batch", "{\"operation\":1}", NULL, 3},
+    {"POST", "objects/batch", "{\"operation\":\"upload\",\"operation\":\"download\"}", NULL, 5},
+    {"POST", "objects/batch", "", NULL, 4},
+    {"GET", "objects/12", "", "download", 4},
+    {"PUT", "objects/12", "12", "upload", 4},
+    {"POST", "objects/12/verify", "{}", "upload", 3},
+    {"POST", "locks/verify", "{}", "upload", 3},
+    {"POST", "locks", "{}", "lock", 3},
+    {"POST", "locks/7/unlock", "{}", "lock", 3},
+    {"PUT", "locks/7", "{}", NULL, 3},
+    {"POST", "other", "{}", NULL, 3},
+};
+
+enum kind { HTTP, FETCH, PUSH, TUNNEL, LFS };
 
 struct spec {
     enum kind kind;
-    unsigned verb, method, scheme, host, port, path, ref, op, where, files;
+    unsigned verb, method, scheme, host, port, path, ref, op, where, files, word;
 };
 
 static struct spec random_spec(void) {
-    static const enum kind kinds[] = {HTTP, HTTP, FETCH, PUSH, PUSH};
+    static const enum kind kinds[] = {HTTP, HTTP, FETCH, PUSH, PUSH, LFS};
     struct spec s = {.kind = kinds[PICK(kinds)],
                      .verb = PICK(verbs),
                      .where = PICK(wheres),
@@ -62,7 +84,8 @@ static struct spec random_spec(void) {
                      .port = PICK(ports),
                      .path = PICK(paths),
                      .ref = PICK(refs),
-                     .op = PICK(ops)};
+                     .op = PICK(ops),
+                     .word = PICK(words)};
     if (*verbs[s.verb] == 't') { /* of a host alone */
         s.kind = TUNNEL;
         s.scheme = s.path = 0;
@@ -71,12 +94,14 @@ static struct spec random_spec(void) {
 }
 
 static void put_spec(const struct spec *s, struct buf *out) {
-    static const char *const git[] = {"", "fetch", "push", ""};
+    static const char *const git[] = {"", "fetch", "push", "", "lfs"};
     buf_printf(out, "%s %s %s://%s%s%s", verbs[s->verb], s->kind == HTTP ? methods[s->method] : git[s->kind],
                schemes[s->scheme], hosts[s->host], ports[s->port], paths[s->path]);
     if (s->kind == PUSH)
         buf_printf(out, " %s %s %s", refs[s->ref], ops[s->op], files[s->files]);
-    if (s->kind == HTTP)
+    if (s->kind == LFS)
+        buf_printf(out, " %s", words[s->word]);
+    if (s->kind == HTTP || s->kind == LFS)
         buf_printf(out, " %s", wheres[s->where]);
     buf_putc(out, '\n');
 }
@@ -112,7 +137,7 @@ struct probe {
     const char *method, *scheme, *host, *path, *ref;
     unsigned port;
     enum facts_op op;
-    unsigned body, query, header, changed;
+    unsigned body, query, header, changed, lfs;
 };
 
 /* yes, no, or '?' for what can't be told: read off the tables above by hand. */
@@ -123,7 +148,7 @@ static char slow_where(const struct spec *s, const struct probe *q) {
     case 1: return 'y';
     case 5: return "nyn?"[q->query];
     case 6: return "nyyn"[q->header];
-    default: return q->kind == HTTP ? json[s->where][q->body] : 'n';
+    default: return q->kind == HTTP || q->kind == LFS ? json[s->where][q->body] : 'n';
     }
 }
 
@@ -156,6 +181,11 @@ static bool slow_path(const struct spec *s, const char *path, bool deny) {
     return deny && n && path[n - 1] == '/' && slow_glob(paths[s->path], shorter);
 }
 
+static bool slow_word(const struct spec *s, const struct probe *q, bool loose) {
+    const char *word = lfs[q->lfs].word;
+    return *words[s->word] == 0 || (word ? strstr(words[s->word], word) != NULL : loose);
+}
+
 /* `loose`: as a deny reads it. */
 static bool slow_matches(const struct spec *s, const struct probe *q, bool loose) {
     const char *method = methods[s->method], *port = ports[s->port];
@@ -170,7 +200,7 @@ static bool slow_matches(const struct spec *s, const struct probe *q, bool loose
         return loose || s->kind == TUNNEL; /* anything may be inside */
     if (s->kind == HTTP) {
         char holds = slow_where(s, q);
-        if (q->kind != HTTP && !loose)
+        if (q->kind != HTTP && q->kind != LFS && !loose)
             return false;
         return (*method == '*' || strstr(method, q->method)) && slow_path(s, q->path, loose) &&
                (holds == 'y' || (holds == '?' && loose));
@@ -182,6 +212,10 @@ static bool slow_matches(const struct spec *s, const struct probe *q, bool loose
         return false;
     if (strcmp(paths[s->path], "/") == 0 && *repository)
         return false;
+    if (s->kind == LFS) {
+        char holds = slow_where(s, q);
+        return slow_word(s, q, loose) && (holds == 'y' || (holds == '?' && loose));
+    }
     return s->kind != PUSH || ((*refs[s->ref] == 0 || slow_glob(refs[s->ref], q->ref)) &&
                                slow_op(ops[s->op], deny, q->op) && slow_files(s, q, loose));
 }
@@ -212,11 +246,12 @@ static struct probe random_probe(void) {
                              *const repository[] = {"/x.git/", "/x/y.git/", "/q/y.git/"},
                              *const ref[] = {"refs/heads/main", "refs/heads/a/b", "refs/tags/v"};
     static char text[64];
-    struct probe q = {.kind = (enum kind)pick(4),
+    struct probe q = {.kind = (enum kind)pick(5),
                       .body = PICK(bodies),
                       .query = PICK(queries),
                       .header = PICK(headers),
                       .changed = PICK(changed),
+                      .lfs = PICK(lfs),
                       .method = one_method[PICK(one_method)],
                       .scheme = scheme[PICK(scheme)],
                       .host = host[PICK(host)],
@@ -226,7 +261,12 @@ static struct probe random_probe(void) {
     q.port = pick(3) ? (strcmp(q.scheme, "https") == 0 ? 443 : 80) : 8443;
     if (q.kind == TUNNEL)
         q.path = q.method = "";
-    else if (q.kind != HTTP) {
+    else if (q.kind == LFS) {
+        snprintf(text, sizeof text, "%sinfo/lfs/%s", repository[PICK(repository)], lfs[q.lfs].tail);
+        q.path = text;
+        q.method = lfs[q.lfs].method;
+        q.body = lfs[q.lfs].alike;
+    } else if (q.kind != HTTP) {
         snprintf(text, sizeof text, "%sgit-%s-pack", repository[PICK(repository)],
                  q.kind == FETCH ? "upload" : "receive");
         q.path = text;
@@ -247,7 +287,8 @@ static bool probe_field(const void *arg, size_t i, struct slice *name, struct sl
 }
 
 static struct verdict ask(const struct policy *p, const struct probe *q) {
-    static const enum facts_kind kinds[] = {FACTS_HTTP, FACTS_GIT_FETCH, FACTS_GIT_PUSH, FACTS_TUNNEL};
+    static const enum facts_kind kinds[] = {FACTS_HTTP, FACTS_GIT_FETCH, FACTS_GIT_PUSH, FACTS_TUNNEL,
+                                            FACTS_HTTP};
     struct facts_ref ref = {.name = slice_str(q->ref), .op = q->op};
     struct slice file = slice_str(changed[q->changed]);
     struct facts f = {.kind = kinds[q->kind],
@@ -260,7 +301,7 @@ static struct verdict ask(const struct policy *p, const struct probe *q) {
                       .field = probe_field,
                       .field_arg = q,
                       .body_state = FACTS_BODY_WHOLE,
-                      .body = slice_str(bodies[q->body]),
+                      .body = slice_str(q->kind == LFS ? lfs[q->lfs].body : bodies[q->body]),
                       .paths_known = *file.p != '?',
                       .paths = &file,
                       .npaths = *file.p && *file.p != '?',
@@ -309,9 +350,9 @@ static void test_random_policies(void **state) {
                 policy_describe(p, POLICY_TEXT, &text);
                 fail_msg("%d %s %s://%s:%u%s?%s %s %s %s %s %s: %s, shuffled %s, slow %s\n%s", q.kind,
                          q.method, q.scheme, q.host, q.port, q.path, queries[q.query], q.ref,
-                         facts_op_name(q.op), bodies[q.body], headers[q.header], changed[q.changed],
-                         verdict_reason_code(v.reason), verdict_reason_code(w.reason),
-                         verdict_action_name(wanted), buf_cstr(&text));
+                         facts_op_name(q.op), q.kind == LFS ? lfs[q.lfs].body : bodies[q.body],
+                         headers[q.header], changed[q.changed], verdict_reason_code(v.reason),
+                         verdict_reason_code(w.reason), verdict_action_name(wanted), buf_cstr(&text));
             }
             count[wanted]++;
             denied += v.reason == REASON_DENIED_BY_RULE;
