@@ -3,38 +3,34 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "proxy/codec/pack_internal.h"
+#include "proxy/codec/git_objects_internal.h"
 
 #define PACK_HEAD    12
 #define PACK_DISCARD 32768 /* bytes of what is inflated for framing only */
+#define PACK_NONE    SIZE_MAX
+#define PACK_PLACES  64
 
 enum pack_state { PACK_HEADER, PACK_OBJECT, PACK_SIZE, PACK_BACK, PACK_BASE, PACK_BODY, PACK_SUM, PACK_DONE };
 
-/* Types of objects, as the wire has them. */
-enum pack_type {
-    PACK_COMMIT = 1,
-    PACK_TREE = 2,
-    PACK_BLOB = 3,
-    PACK_TAG = 4,
-    PACK_OFS_DELTA = 6,
-    PACK_REF_DELTA = 7
+/* Types on the wire beside those of git_objects.h. */
+enum pack_type { PACK_OFS_DELTA = 6, PACK_REF_DELTA = 7 };
+
+/* Of objects that were kept, and deltas that wait; ascending. What is not among them is lost. */
+struct pack_place {
+    uint64_t offset;
+    struct git_place what;
 };
 
 void pack_limits_default(struct pack_limits *limits) {
     *limits = (struct pack_limits){
-        .memory = 256u << 20,
-        .commit = 16u << 20,
         .objects = 50000000,
-        .depth = 4095,
         .inflate_free = 1u << 30,
         .inflate_ratio = 200,
     };
 }
 
-int pack_init(struct pack *p, unsigned id_size, const struct pack_limits *limits) {
-    *p = (struct pack){.limits = *limits, .id_size = id_size};
-    if (id_size != 20 && id_size != 32)
-        return ERR_USAGE;
+int pack_init(struct pack *p, struct git_objects *into, bool pushed, const struct pack_limits *limits) {
+    *p = (struct pack){.limits = *limits, .into = into, .pushed = pushed};
     z_stream *z = calloc(1, sizeof *z);
     if (!z)
         return ERR_NOMEM;
@@ -43,13 +39,53 @@ int pack_init(struct pack *p, unsigned id_size, const struct pack_limits *limits
         return ERR_NOMEM;
     }
     p->stream = z;
-    p->md = EVP_MD_fetch(NULL, id_size == 20 ? "SHA1" : "SHA256", NULL);
     p->sum = EVP_MD_CTX_new();
-    p->hash = EVP_MD_CTX_new();
-    if (p->md && p->sum && p->hash && EVP_DigestInit_ex2(p->sum, p->md, NULL) == 1)
+    if (p->sum && EVP_DigestInit_ex2(p->sum, into->md, NULL) == 1)
         return 0;
     pack_release(p);
     return ERR_CRYPTO;
+}
+
+/* ---- places ---- */
+
+static void places_release(struct pack *p) {
+    free(p->places);
+    if (p->into)
+        p->into->kept -= p->places_room * sizeof *p->places;
+    p->places = NULL;
+    p->nplaces = p->places_room = 0;
+}
+
+static size_t places_find(const struct pack *p, uint64_t offset) {
+    size_t low = 0, high = p->nplaces;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (p->places[mid].offset == offset)
+            return mid;
+        if (p->places[mid].offset < offset)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return PACK_NONE;
+}
+
+static int places_add(struct pack *p, struct git_place what) {
+    if (what.kind == GIT_PLACE_LOST)
+        return 0;
+    if (p->nplaces == p->places_room) {
+        size_t room = p->places_room ? p->places_room * 2 : PACK_PLACES;
+        int r = git_objects_account(p->into, (room - p->places_room) * sizeof *p->places);
+        if (r)
+            return errmsg_set(&p->error, r, "%s", p->into->error.text);
+        struct pack_place *places = reallocarray(p->places, room, sizeof *places);
+        if (!places)
+            return ERR_NOMEM;
+        p->places = places;
+        p->places_room = room;
+    }
+    p->places[p->nplaces++] = (struct pack_place){.offset = p->now.at, .what = what};
+    return 0;
 }
 
 void pack_release(struct pack *p) {
@@ -59,13 +95,10 @@ void pack_release(struct pack *p) {
     }
     p->stream = NULL;
     EVP_MD_CTX_free(p->sum);
-    EVP_MD_CTX_free(p->hash);
-    EVP_MD_free(p->md);
-    p->sum = p->hash = NULL;
-    p->md = NULL;
+    p->sum = NULL;
     free(p->now.data);
     p->now.data = NULL;
-    pack_store_release(p);
+    places_release(p);
 }
 
 bool pack_at_trailer(const struct pack *p) {
@@ -107,36 +140,70 @@ static int pack_header(struct pack *p, struct slice in, size_t *used) {
     return 0;
 }
 
+static bool pack_is_delta(const struct pack *p) {
+    return p->now.type == PACK_OFS_DELTA || p->now.type == PACK_REF_DELTA;
+}
+
+/* What the delta builds on: by its place, or (then *id is set) by an id. */
+static struct git_place pack_base_of(struct pack *p, const uint8_t **id) {
+    struct git_place base = {GIT_PLACE_LOST, GIT_NONE};
+    *id = p->now.type == PACK_REF_DELTA ? p->small : NULL;
+    if (p->now.base != PACK_NONE)
+        base = p->places[p->now.base].what;
+    return base;
+}
+
+static bool pack_wants(struct pack *p) {
+    const uint8_t *id;
+    struct git_place base = pack_base_of(p, &id);
+    switch (p->now.type) {
+    case GIT_TYPE_COMMIT:
+    case GIT_TYPE_TAG: return true;
+    case GIT_TYPE_TREE: return p->into->trees;
+    case GIT_TYPE_BLOB: return false;
+    }
+    switch (git_objects_base(p->into, &base, id)) {
+    case GIT_PLACE_LOST: return false;
+    case GIT_PLACE_OBJECT: return true;
+    case GIT_PLACE_DELTA: break;
+    }
+    if (git_pending_room(p->into, p->now.size))
+        return true;
+    p->into->forgotten++;
+    return false;
+}
+
 /* The head of an object is complete: is it to be kept? */
 static int pack_begin_body(struct pack *p, size_t base) {
-    bool delta = p->now.type == PACK_OFS_DELTA || p->now.type == PACK_REF_DELTA;
+    const struct git_objects_limits *limits = &p->into->limits;
     p->now.base = base;
     p->now.came = 0;
     p->have = 0;
     p->state = PACK_BODY;
-    if (delta && base == PACK_NONE)
-        p->deltas_open++;
+    if (p->now.type == GIT_TYPE_BLOB && p->now.size > p->largest)
+        p->largest = p->now.size;
     if (inflateReset(p->stream) != Z_OK)
         return ERR_INTERNAL;
-    if (delta ? base == PACK_NONE : p->now.type != PACK_COMMIT)
+    if (!pack_wants(p)) {
+        p->deltas_lost += pack_is_delta(p);
         return 0;
-    if (p->now.size > p->limits.commit)
-        return errmsg_set(&p->error, ERR_LIMIT, "a commit takes more than %zu MiB", p->limits.commit >> 20);
-    if (delta && p->commits[base].depth >= p->limits.depth)
-        return errmsg_set(&p->error, ERR_LIMIT, "a chain of more than %u deltas", p->limits.depth);
-    if (p->now.size > p->limits.memory - p->kept)
-        return errmsg_set(&p->error, ERR_LIMIT, "the commits of the pack take more than %zu MiB",
-                          p->limits.memory >> 20);
+    }
+    if (p->now.size > limits->object)
+        return errmsg_set(&p->error, ERR_LIMIT, "a commit or tree takes more than %zu MiB",
+                          limits->object >> 20);
+    if (p->now.size > limits->memory - p->into->kept)
+        return errmsg_set(&p->error, ERR_LIMIT, "its commits%s take more than %zu MiB",
+                          p->into->trees ? " and trees" : "", limits->memory >> 20);
     p->now.data = malloc((size_t)p->now.size + 1);
     return p->now.data ? 0 : ERR_NOMEM;
 }
 
 static int pack_typed(struct pack *p) {
     switch (p->now.type) {
-    case PACK_COMMIT:
-    case PACK_TREE:
-    case PACK_BLOB:
-    case PACK_TAG: return pack_begin_body(p, PACK_NONE);
+    case GIT_TYPE_COMMIT:
+    case GIT_TYPE_TREE:
+    case GIT_TYPE_BLOB:
+    case GIT_TYPE_TAG: return pack_begin_body(p, PACK_NONE);
     case PACK_OFS_DELTA:
         p->now.back = 0;
         p->now.shift = 0;
@@ -176,32 +243,48 @@ static int pack_back(struct pack *p, uint8_t c) {
         return 0;
     if (p->now.back == 0 || p->now.back > p->now.at - PACK_HEAD)
         return pack_bad(p, "a base outside of the pack");
-    return pack_begin_body(p, pack_store_by_offset(p, p->now.at - p->now.back));
+    return pack_begin_body(p, places_find(p, p->now.at - p->now.back));
 }
 
 /* ---- bodies ---- */
 
+/* A delta that is not kept makes a blob, for all that is known. */
+static int pack_lost_delta(struct pack *p) {
+    struct slice head =
+        slice_make(p->now.head, p->now.size < PACK_HEAD_MAX ? (size_t)p->now.size : PACK_HEAD_MAX);
+    uint64_t from, to;
+    if (!git_delta_sizes(&head, &from, &to))
+        return pack_bad(p, "a malformed delta");
+    if (to > p->largest)
+        p->largest = to;
+    return 0;
+}
+
 static int pack_end_body(struct pack *p) {
-    char *data = p->now.data, *made;
+    struct git_place what = {GIT_PLACE_OBJECT, GIT_NONE};
+    char *data = p->now.data;
     size_t size = (size_t)p->now.size;
-    uint32_t depth = 0;
+    int r = 0;
     p->now.data = NULL;
     p->objects_seen++;
-    if (data && p->now.base != PACK_NONE) {
-        const struct pack_commit *base = &p->commits[p->now.base];
-        depth = base->depth + 1;
-        int r = pack_delta_apply(slice_make(base->data, base->size), slice_make(data, size), p->limits.commit,
-                                 &made, &size);
-        free(data);
-        if (r == ERR_PARSE)
-            return pack_bad(p, "a delta that does not fit its base");
-        if (r)
-            return errmsg_set(&p->error, r, "a commit made by a delta is too large");
-        data = made;
+    if (!data) {
+        what.kind = GIT_PLACE_LOST;
+        r = pack_is_delta(p) ? pack_lost_delta(p) : 0;
+    } else if (pack_is_delta(p)) {
+        const uint8_t *id;
+        struct git_place base = pack_base_of(p, &id);
+        r = git_objects_take_delta(p->into, base, id, data, size, p->pushed, &what);
+    } else {
+        r = git_objects_take(p->into, (enum git_type)p->now.type, data, size, 0, p->pushed, &what.number);
     }
-    int r = data ? pack_store_add(p, p->now.at, data, size, depth) : 0;
+    if (r == ERR_PARSE && !p->error.text[0])
+        return pack_bad(p, p->into->error.text);
+    if (r == 0)
+        r = places_add(p, what);
     if (r == 0)
         pack_next(p);
+    else if (!p->error.text[0])
+        errmsg_set(&p->error, r, "%s", p->into->error.text);
     return r;
 }
 
@@ -228,6 +311,9 @@ static int pack_body(struct pack *p, struct slice in, size_t *used) {
     int zr = inflate(z, Z_NO_FLUSH);
     *used = given - z->avail_in;
     size_t made = room - z->avail_out;
+    if (!p->now.data && p->now.came < sizeof p->now.head)
+        memcpy(p->now.head + p->now.came, discard,
+               made < sizeof p->now.head - p->now.came ? made : sizeof p->now.head - (size_t)p->now.came);
     p->now.came += made;
     if (zr == Z_MEM_ERROR)
         return ERR_NOMEM;
@@ -244,15 +330,16 @@ static int pack_body(struct pack *p, struct slice in, size_t *used) {
 }
 
 static int pack_sum(struct pack *p, struct slice in, size_t *used) {
-    uint8_t sum[PACK_ID_MAX];
+    uint8_t sum[GIT_ID_MAX];
     unsigned got = 0;
-    if (!pack_gather(p, in, used, p->id_size))
+    if (!pack_gather(p, in, used, p->into->id_size))
         return 0;
-    if (EVP_DigestFinal_ex(p->sum, sum, &got) != 1 || got != p->id_size)
+    if (EVP_DigestFinal_ex(p->sum, sum, &got) != 1 || got != p->into->id_size)
         return ERR_CRYPTO;
-    if (memcmp(sum, p->small, p->id_size) != 0)
+    if (memcmp(sum, p->small, p->into->id_size) != 0)
         return errmsg_set(&p->error, ERR_PARSE, "its checksum is wrong");
     p->state = PACK_DONE;
+    places_release(p);
     return 0;
 }
 
@@ -266,8 +353,7 @@ static int pack_step(struct pack *p, struct slice in, size_t *used) {
     case PACK_OBJECT:
     case PACK_SIZE: return pack_object(p, (uint8_t)in.p[0]);
     case PACK_BACK: return pack_back(p, (uint8_t)in.p[0]);
-    case PACK_BASE:
-        return pack_gather(p, in, used, p->id_size) ? pack_begin_body(p, pack_store_by_id(p, p->small)) : 0;
+    case PACK_BASE: return pack_gather(p, in, used, p->into->id_size) ? pack_begin_body(p, PACK_NONE) : 0;
     case PACK_BODY: return pack_body(p, in, used);
     case PACK_SUM: return pack_sum(p, in, used);
     case PACK_DONE: break;

@@ -1,74 +1,58 @@
 /*
- * A packfile, read as it streams by: framing of every object, and the contents of its commits.
+ * A packfile, read as it streams by: framing of every object; contents of those that a store of objects wants
+ * (git_objects.h: commits, tags, and trees if it keeps them), which go there as soon as they are complete.
  *
- * For what a push does only the commits count. Blobs, trees and tags are inflated to find where the next object begins,
- * and never kept; neither are deltas of anything but a commit that the pack itself carries. A commit is kept whole and
- * known by the hash of its contents, so what it says about its parents is true whatever else the pack holds: an object
- * that is not understood here can only make a proof fail, never make one.
+ *     pack_init - pack_feed … (ERR_INCOMPLETE) … pack_feed (0) - pack_release
  *
- *     pack_init - pack_feed … (ERR_INCOMPLETE) … pack_feed (0) - pack_is_ancestor … - pack_release
+ * Blobs are inflated to find where the next object begins, and never kept; neither are deltas of blobs. What the pack
+ * says about sizes is kept in numbers only.
  *
- * Hostile input is the rule. Every number is checked before it is used, what is kept is bounded by limits.memory, what
- * is only inflated by its ratio to what came in, and an object must inflate to the very size that its header says:
+ * Hostile input is the rule. Every number is checked before it is used, what is kept is bounded by the store's limits,
+ * what is only inflated by its ratio to what came in, and an object must inflate to the very size that its header says:
  * where this parser and a server's could disagree about where the pack ends, it is an error before that byte is
  * reached.
  */
 #ifndef PROXY_CODEC_PACK_H
 #define PROXY_CODEC_PACK_H
 
-#include <openssl/evp.h>
-
-#include "base/err.h"
-#include "base/slice.h"
-
-#define PACK_ID_MAX 32 /* bytes of a SHA-256 */
+#include "proxy/codec/git_objects.h"
 
 struct pack_limits {
-    size_t memory;          /* for all that is kept */
-    size_t commit;          /* bytes of one commit, or of a delta that makes one */
     uint32_t objects;       /* in the pack */
-    uint32_t depth;         /* of deltas of commits */
     uint64_t inflate_free;  /* bytes that may come out of zlib, whatever went in; beyond them … */
     uint32_t inflate_ratio; /* … so many for each byte of the pack */
 };
 
-/* 256 MiB, 16 MiB, 50 million, 4095 (git's own), 1 GiB, 200. */
+/* 50 million, 1 GiB, 200. */
 void pack_limits_default(struct pack_limits *limits);
 
-/* One commit of the pack. */
-struct pack_commit {
-    uint64_t offset; /* of the object in the pack, what an OFS delta names it by */
-    char *data;
-    uint32_t size;
-    uint32_t depth; /* of the chain of deltas that made it */
-    uint8_t id[PACK_ID_MAX];
-};
+struct pack_place; /* what became of the object at an offset */
+
+#define PACK_HEAD_MAX 20 /* of a delta: two sizes */
 
 struct pack {
     /* results */
     uint32_t objects;      /* that the header announces */
     uint32_t objects_seen; /* complete ones */
-    uint32_t deltas_open; /* deltas whose base the pack did not show as a commit: mostly of blobs and trees */
-    size_t ncommits;
-    size_t kept;       /* bytes of memory in use for commits */
+    uint32_t deltas_lost;  /* deltas that are not kept: of blobs, or of what is not known */
+    uint64_t
+        largest; /* bytes of the largest blob. What a delta makes that is not kept counts as one; of those that wait
+                          in the store, git_objects_largest_waiting knows */
     uint64_t consumed; /* bytes taken */
     uint64_t inflated; /* bytes that came out of zlib */
     struct errmsg error;
 
     /* private */
     struct pack_limits limits;
-    unsigned id_size; /* 20 or 32 */
+    struct git_objects *into;
+    bool pushed;
     int state;
     int err;
-    EVP_MD *md;
-    EVP_MD_CTX *sum;  /* of the pack */
-    EVP_MD_CTX *hash; /* of one object */
-    void *stream;     /* zlib's */
-    struct pack_commit *commits;
-    size_t room;
-    uint32_t *table; /* open addressing, by id: number of the commit + 1 */
-    size_t slots;
-    uint8_t small[PACK_ID_MAX]; /* header, base's id, trailer: gathered here */
+    EVP_MD_CTX *sum; /* of the pack */
+    void *stream;    /* zlib's */
+    struct pack_place *places;
+    size_t nplaces, places_room;
+    uint8_t small[GIT_ID_MAX]; /* header, base's id, trailer: gathered here */
     unsigned have;
     struct {
         uint64_t at;   /* offset of the object that is being read */
@@ -77,14 +61,16 @@ struct pack {
         uint64_t back; /* of an OFS delta */
         unsigned shift;
         unsigned type;
-        size_t base; /* number of the commit that a kept delta builds on */
-        char *data;  /* NULL: not kept */
+        size_t base;              /* place of an OFS delta's base */
+        char *data;               /* NULL: not kept */
+        char head[PACK_HEAD_MAX]; /* of a delta that is not kept */
     } now;
 };
 
-/* id_size: 20 (SHA-1) or 32 (SHA-256) bytes. 0, ERR_NOMEM, ERR_CRYPTO, ERR_USAGE. */
-int pack_init(struct pack *p, unsigned id_size, const struct pack_limits *limits);
-void pack_release(struct pack *p); /* of a zeroed struct, too */
+/* Objects go into `into`, which is borrowed until pack_release and says how long their ids are; `pushed`: they come from
+ * the sandbox, not from the server. 0, ERR_NOMEM, ERR_CRYPTO. */
+int pack_init(struct pack *p, struct git_objects *into, bool pushed, const struct pack_limits *limits);
+void pack_release(struct pack *p); /* of a zeroed struct, too; before the store */
 
 /* Reads a cut. *used bytes were taken. 0: the pack is complete, its checksum is right, and what is left of `in` is not
  * its; every further call takes nothing and returns 0. ERR_INCOMPLETE: all was taken. ERR_PARSE, ERR_LIMIT, ERR_NOMEM,
@@ -94,18 +80,5 @@ int pack_feed(struct pack *p, struct slice in, size_t *used);
 /* Have all objects been read, so that only (a part of) the checksum is missing, or nothing? Then the server, had it got
  * what was fed so far, could be a few bytes away from doing what it was asked to. */
 bool pack_at_trailer(const struct pack *p);
-
-/* The commit with this id (id_size bytes), or NULL. */
-const struct pack_commit *pack_find(const struct pack *p, const uint8_t *id);
-
-enum pack_answer {
-    PACK_YES, /* proved by commits of the pack */
-    PACK_NO, /* every line of history from `young` on was followed to its root inside of the pack: it is not */
-    PACK_UNKNOWN, /* history leaves the pack before it comes to `old` */
-};
-
-/* Is `old` an ancestor of `young`, or the same? Ids in hexadecimal, as long as the pack's own. 0, ERR_NOMEM,
- * ERR_USAGE; ERR_PARSE: a commit on the way can't be read. */
-int pack_is_ancestor(const struct pack *p, struct slice old, struct slice young, enum pack_answer *answer);
 
 #endif

@@ -113,12 +113,12 @@ size_t gitgate_prove(struct gitgate *gate) {
         struct facts_ref *ref = &gate->refs[i];
         if (!gate->wants[i])
             continue;
-        enum pack_answer answer = gitproof_ask(gate->proof, ref->old, ref->new);
-        ref->op = answer == PACK_YES ? FACTS_UPDATE : FACTS_FORCE;
-        ref->unproved = answer == PACK_UNKNOWN;
-        failed += answer != PACK_YES;
+        enum git_answer answer = gitproof_ask(gate->proof, ref->old, ref->new);
+        ref->op = answer == GIT_YES ? FACTS_UPDATE : FACTS_FORCE;
+        ref->unproved = answer == GIT_UNKNOWN;
+        failed += answer != GIT_YES;
         gate->record_refs[i].op = slice_str(facts_op_name(ref->op));
-        if (answer != PACK_UNKNOWN)
+        if (answer != GIT_UNKNOWN)
             gate->record_refs[i].proof = SLICE("pack");
     }
     return failed;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 struct gitproof {
+    struct git_objects objects;
     struct pack pack;
     size_t *used;   /* of the worker */
     size_t counted; /* this push's part of it */
@@ -11,25 +12,34 @@ struct gitproof {
 };
 
 struct gitproof *gitproof_new(int id_digits, size_t *used) {
-    struct pack_limits limits;
+    struct git_objects_limits limits;
+    struct pack_limits pack;
     struct gitproof *proof = calloc(1, sizeof *proof);
     if (!proof)
         return NULL;
-    pack_limits_default(&limits);
+    git_objects_limits_default(&limits);
+    pack_limits_default(&pack);
     limits.memory = GITPROOF_MEMORY;
     proof->used = used;
-    if (pack_init(&proof->pack, (unsigned)id_digits / 2, &limits)) {
-        free(proof);
+    if (git_objects_init(&proof->objects, (unsigned)id_digits / 2, false, &limits) ||
+        pack_init(&proof->pack, &proof->objects, true, &pack)) {
+        gitproof_free(proof);
         return NULL;
     }
     return proof;
 }
 
+static void gitproof_drop(struct gitproof *proof) {
+    *proof->used -= proof->counted;
+    proof->counted = 0;
+    pack_release(&proof->pack);
+    git_objects_release(&proof->objects);
+}
+
 void gitproof_free(struct gitproof *proof) {
     if (!proof)
         return;
-    *proof->used -= proof->counted;
-    pack_release(&proof->pack);
+    gitproof_drop(proof);
     free(proof);
 }
 
@@ -39,9 +49,7 @@ void gitproof_fail(struct gitproof *proof, const char *why) {
         return;
     proof->failed = true;
     errmsg_set(&proof->why, ERR_PARSE, "%s", why);
-    *proof->used -= proof->counted;
-    proof->counted = 0;
-    pack_release(&proof->pack);
+    gitproof_drop(proof);
 }
 
 void gitproof_feed(struct gitproof *proof, struct slice plain) {
@@ -50,8 +58,8 @@ void gitproof_feed(struct gitproof *proof, struct slice plain) {
         return;
     int r = proof->whole ? 0 : pack_feed(&proof->pack, plain, &took);
     proof->whole = r == 0;
-    *proof->used += proof->pack.kept - proof->counted;
-    proof->counted = proof->pack.kept;
+    *proof->used += proof->objects.kept - proof->counted;
+    proof->counted = proof->objects.kept;
     if (r && r != ERR_INCOMPLETE) {
         struct errmsg why = proof->pack.error;
         gitproof_fail(proof, why.text);
@@ -74,9 +82,12 @@ const char *gitproof_failed(const struct gitproof *proof) {
     return proof->failed ? proof->why.text : NULL;
 }
 
-enum pack_answer gitproof_ask(const struct gitproof *proof, struct slice old, struct slice young) {
-    enum pack_answer answer;
-    if (!gitproof_whole(proof) || pack_is_ancestor(&proof->pack, old, young, &answer))
-        return PACK_UNKNOWN;
+enum git_answer gitproof_ask(const struct gitproof *proof, struct slice old, struct slice young) {
+    enum git_answer answer;
+    uint8_t from[GIT_ID_MAX], to[GIT_ID_MAX];
+    if (!gitproof_whole(proof) || !git_id_from_hex(old, proof->objects.id_size, from) ||
+        !git_id_from_hex(young, proof->objects.id_size, to) ||
+        git_objects_is_ancestor(&proof->objects, from, to, &answer))
+        return GIT_UNKNOWN;
     return answer;
 }

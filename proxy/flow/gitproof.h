@@ -31,7 +31,7 @@ bool gitproof_whole(const struct gitproof *proof);
 void gitproof_fail(struct gitproof *proof, const char *why);
 const char *gitproof_failed(const struct gitproof *proof);
 
-/* Is the way from `old` to `young` a fast-forward? PACK_UNKNOWN unless the pack is whole. */
-enum pack_answer gitproof_ask(const struct gitproof *proof, struct slice old, struct slice young);
+/* Is the way from `old` to `young` a fast-forward? GIT_UNKNOWN unless the pack is whole. */
+enum git_answer gitproof_ask(const struct gitproof *proof, struct slice old, struct slice young);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Fuzz harness for packs: any cut gives the same end, what is kept stays below its limit, every commit that was kept is
- * found again by its id, and questions about ancestry have an answer. The first byte chooses the hash.
+ * Fuzz harness for packs and the store that they fill: any cut gives the same end and the same objects, what is kept
+ * stays below its limit, every object is found again by its id, and questions about history have an answer. The first
+ * byte chooses the hash and whether trees are kept. What stands behind a pack is another one, of the server's.
  */
 #include <stdlib.h>
 
@@ -13,54 +14,67 @@ static void must(bool truth) {
         abort();
 }
 
-static int run(struct pack *p, unsigned id_size, struct slice in, size_t piece) {
+static int feed(struct git_objects *o, struct slice in, size_t piece, bool pushed, size_t *taken) {
     struct pack_limits limits;
+    struct pack p;
     pack_limits_default(&limits);
-    limits.memory = 1 << 20;
-    limits.commit = 1 << 16;
     limits.inflate_free = 64 << 20; /* beyond it the cut may decide when the limit is met */
-    must(pack_init(p, id_size, &limits) == 0);
+    must(pack_init(&p, o, pushed, &limits) == 0);
     int r = ERR_INCOMPLETE;
-    for (size_t at = 0, used; at < in.n && r == ERR_INCOMPLETE; at += used) {
-        struct slice part = slice_sub(in, at, piece);
-        r = pack_feed(p, part, &used);
+    *taken = 0;
+    for (size_t used; *taken < in.n && r == ERR_INCOMPLETE; *taken += used) {
+        struct slice part = slice_sub(in, *taken, piece);
+        r = pack_feed(&p, part, &used);
         must(used <= part.n && (r != ERR_INCOMPLETE || used == part.n));
     }
-    must(p->kept <= limits.memory);
-    must(r == 0 || r == ERR_INCOMPLETE || p->error.text[0]);
+    must(o->kept <= o->limits.memory);
+    must(r == 0 || r == ERR_INCOMPLETE || p.error.text[0]);
+    pack_release(&p);
     return r;
 }
 
-static void check(const struct pack *p, unsigned id_size) {
-    char hex[2 * PACK_ID_MAX], first[2 * PACK_ID_MAX];
-    for (size_t i = 0; i < p->ncommits && i < 64; i++) {
-        const struct pack_commit *c = pack_find(p, p->commits[i].id);
-        enum pack_answer answer;
-        must(c && c->size == p->commits[i].size);
-        for (unsigned k = 0; k < id_size; k++) {
-            hex[2 * k] = "0123456789abcdef"[c->id[k] >> 4];
-            hex[2 * k + 1] = "0123456789abcdef"[c->id[k] & 15];
-        }
-        if (i == 0)
-            memcpy(first, hex, sizeof hex);
-        must(pack_is_ancestor(p, slice_make(hex, 2 * id_size), slice_make(hex, 2 * id_size), &answer) == 0 &&
-             answer == PACK_YES);
-        int r = pack_is_ancestor(p, slice_make(first, 2 * id_size), slice_make(hex, 2 * id_size), &answer);
+/* One store, filled from two packs. */
+static int run(struct git_objects *o, uint8_t how, struct slice in, size_t piece) {
+    struct git_objects_limits limits;
+    size_t taken;
+    git_objects_limits_default(&limits);
+    limits.memory = 1 << 20;
+    limits.object = 1 << 16;
+    limits.made = 4 << 20;
+    must(git_objects_init(o, how & 1 ? 32 : 20, how & 2, &limits) == 0);
+    int r = feed(o, in, piece, true, &taken);
+    return r ? r : feed(o, slice_from(in, taken), piece, false, &taken);
+}
+
+static void check(const struct git_objects *o) {
+    const uint8_t *first = git_ids_at(&o->ids, 0);
+    for (size_t i = 0; i < o->ids.n && i < 64; i++) {
+        const uint8_t *id = git_ids_at(&o->ids, i);
+        const struct git_object *object = git_objects_find(o, id);
+        enum git_answer answer;
+        struct git_ids missing;
+        must(object && object == &o->list[i]);
+        must(git_objects_is_ancestor(o, id, id, &answer) == 0 && answer == GIT_YES);
+        int r = git_objects_is_ancestor(o, first, id, &answer);
         must(r == 0 || r == ERR_PARSE);
+        git_ids_init(&missing, o->id_size);
+        r = git_objects_missing(o, id, &missing);
+        must(r == 0 || r == ERR_PARSE);
+        git_ids_release(&missing);
     }
+    git_objects_largest_waiting(o);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct pack whole, bytes;
+    struct git_objects whole, bytes;
     if (size == 0)
         return 0;
-    unsigned id_size = data[0] & 1 ? 32 : 20;
     struct slice in = slice_make(data + 1, size - 1);
-    int r = run(&whole, id_size, in, size), r2 = run(&bytes, id_size, in, 1);
-    must((r == 0) == (r2 == 0) && whole.ncommits == bytes.ncommits &&
-         whole.objects_seen == bytes.objects_seen);
-    check(&whole, id_size);
-    pack_release(&whole);
-    pack_release(&bytes);
+    int r = run(&whole, data[0], in, size), r2 = run(&bytes, data[0], in, 1);
+    must((r == 0) == (r2 == 0) && whole.ids.n == bytes.ids.n && whole.waiting == bytes.waiting &&
+         whole.forgotten == bytes.forgotten);
+    check(&whole);
+    git_objects_release(&whole);
+    git_objects_release(&bytes);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* proxy/codec/pack: packs made by git itself, cut anywhere, damaged anywhere, and such as git would never make. */
+/* proxy/codec/pack, proxy/codec/git_objects: packs made by git itself, cut anywhere, damaged anywhere, and such as git
+ * would never make; what becomes known by them, in whatever order they come. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 #include "base/buf.h"
 #include "proxy/codec/pack.h"
-#include "proxy/codec/pack_internal.h"
+#include "proxy/codec/git_objects_internal.h"
 #include "tests/unit/mutate.h"
 
 /* A branch, another that leaves it, a merge, one more root; messages alike enough for commits to become deltas. */
@@ -19,7 +20,10 @@ static const char script[] =
     "long=$(seq 1 150 | tr '\\n' ' ')\n"
     "c() { export GIT_AUTHOR_DATE=\"$((1700000000+$1)) +0000\" GIT_COMMITTER_DATE=\"$((1700000000+$1)) "
     "+0000\"\n"
-    "  seq 1 $((500+$1)) > f$2; git add -A; git commit -q -m \"change $1 $long\"; }\n"
+    "  seq 1 $((500+$1)) > f$2; "
+    "if ! [ -d d ]; then mkdir d; for k in $(seq 40); do echo $k > d/$k; done; fi; echo $1 > d/f$2; git add "
+    "-A; git commit -q -m \"change $1 "
+    "$long\"; }\n"
     "for i in $(seq 1 12); do c $i a; done; git checkout -q -b side; for i in $(seq 13 20); do c $i b; done\n"
     "git checkout -q main; for i in $(seq 21 30); do c $i a; done\n"
     "git merge -q -m \"merge $long\" side; for i in 31 32 33 34 35; do c $i c; done\n"
@@ -28,6 +32,11 @@ static const char script[] =
     "pack all --all --delta-base-offset </dev/null; pack refs --all </dev/null\n"
     "printf 'main\\n^main~6\\n' | pack thin --thin --delta-base-offset\n"
     "printf 'main\\n^main\\n' | pack none\n"
+    "printf 'main\\n^main~6\\n' | pack thinrefs --thin\n"
+    "objects() { git rev-list --objects --no-object-names --filter=blob:none $1; }\n"
+    "objects main~6 | git pack-objects -q --stdout > ../server.pack\n"
+    "objects main > ../known; git rev-list main~6..main > ../pushed; git rev-list --boundary main~6..main | "
+    "sed -n s/^-//p > ../boundary\n"
     "git rev-list --all --topo-order > ../ids\n"
     "for i in $(cat ../ids); do git rev-list $i | tr '\\n' ' '; echo; done > ../history\n"
     "git rev-parse main main~6 main~4 other > ../named\n";
@@ -84,11 +93,34 @@ static unsigned id_size(unsigned which) {
     return which ? 32 : 20;
 }
 
-static int feed(struct pack *p, unsigned size, struct slice in, size_t piece,
-                const struct pack_limits *limits) {
-    struct pack_limits standard;
-    pack_limits_default(&standard);
-    assert_int_equal(pack_init(p, size, limits ? limits : &standard), 0);
+struct limits {
+    struct git_objects_limits objects;
+    struct pack_limits pack;
+};
+
+static struct limits standard(void) {
+    struct limits limits;
+    git_objects_limits_default(&limits.objects);
+    pack_limits_default(&limits.pack);
+    return limits;
+}
+
+struct both {
+    struct git_objects o;
+    struct pack p;
+};
+
+static void begin_with(struct both *b, unsigned size, bool trees, const struct limits *limits) {
+    assert_int_equal(git_objects_init(&b->o, size, trees, &limits->objects), 0);
+    assert_int_equal(pack_init(&b->p, &b->o, true, &limits->pack), 0);
+}
+
+static void release(struct both *b) {
+    pack_release(&b->p);
+    git_objects_release(&b->o);
+}
+
+static int feed_in(struct pack *p, struct slice in, size_t piece) {
     int r = ERR_INCOMPLETE;
     for (size_t at = 0, used; at < in.n && r == ERR_INCOMPLETE; at += used) {
         struct slice part = slice_sub(in, at, piece);
@@ -100,8 +132,22 @@ static int feed(struct pack *p, unsigned size, struct slice in, size_t piece,
     return r;
 }
 
+static int feed(struct both *b, unsigned size, struct slice in, size_t piece, const struct limits *limits) {
+    struct limits usual = standard();
+    begin_with(b, size, false, limits ? limits : &usual);
+    return feed_in(&b->p, in, piece);
+}
+
+static int is_ancestor(const struct git_objects *o, struct slice old, struct slice young,
+                       enum git_answer *answer) {
+    uint8_t from[GIT_ID_MAX], to[GIT_ID_MAX];
+    assert_true(git_id_from_hex(old, o->id_size, from));
+    assert_true(git_id_from_hex(young, o->id_size, to));
+    return git_objects_is_ancestor(o, from, to, answer);
+}
+
 /* The answer for each pair of commits is git's own. */
-static void check_history(const struct pack *p, unsigned which) {
+static void check_history(const struct git_objects *o, unsigned which) {
     struct slice ids = load(which, "ids"), history = load(which, "history");
     struct slice rest = ids, young, lines = history, line;
     size_t pairs = 0;
@@ -109,10 +155,10 @@ static void check_history(const struct pack *p, unsigned which) {
         assert_true(slice_cut(lines, '\n', &line, &lines));
         struct slice all = ids, old;
         while (slice_cut(all, '\n', &old, &all)) {
-            enum pack_answer answer = PACK_UNKNOWN;
+            enum git_answer answer = GIT_UNKNOWN;
             bool is = memmem(line.p, line.n, old.p, old.n) != NULL;
-            assert_int_equal(pack_is_ancestor(p, old, young, &answer), 0);
-            assert_int_equal(answer, is ? PACK_YES : PACK_NO);
+            assert_int_equal(is_ancestor(o, old, young, &answer), 0);
+            assert_int_equal(answer, is ? GIT_YES : GIT_NO);
             pairs++;
         }
     }
@@ -128,32 +174,32 @@ static void test_history(void **state) {
         for (size_t i = 0; i < 2; i++) {
             struct slice in = load(which, names[i]);
             for (size_t piece = 1; piece <= in.n; piece = piece * 9 + 1) {
-                struct pack p;
+                struct both b;
                 size_t used, deep = 0;
-                assert_int_equal(feed(&p, id_size(which), in, piece, NULL), 0);
-                assert_int_equal(p.consumed, in.n);
-                assert_int_equal(pack_feed(&p, SLICE("more"), &used), 0);
+                assert_int_equal(feed(&b, id_size(which), in, piece, NULL), 0);
+                assert_int_equal(b.p.consumed, in.n);
+                assert_int_equal(pack_feed(&b.p, SLICE("more"), &used), 0);
                 assert_int_equal(used, 0);
-                assert_int_equal(p.objects_seen, p.objects);
-                for (size_t c = 0; c < p.ncommits; c++)
-                    deep += p.commits[c].depth > 0;
+                assert_int_equal(b.p.objects_seen, b.p.objects);
+                for (size_t c = 0; c < b.o.ids.n; c++)
+                    deep += b.o.list[c].depth > 0;
                 assert_true(deep > 0); /* else deltas of commits are not tried at all */
-                assert_true(p.deltas_open > 0);
+                assert_true(b.p.deltas_lost > 0);
                 if (piece == 1)
-                    check_history(&p, which);
-                pack_release(&p);
+                    check_history(&b.o, which);
+                release(&b);
             }
             unload(in);
         }
     }
 }
 
-static enum pack_answer ask(const struct pack *p, struct slice named, unsigned old, unsigned young) {
+static enum git_answer ask(const struct git_objects *o, struct slice named, unsigned old, unsigned young) {
     struct slice line[4], rest = named;
-    enum pack_answer answer = PACK_NO;
+    enum git_answer answer = GIT_NO;
     for (size_t i = 0; i < 4; i++)
         slice_cut(rest, '\n', &line[i], &rest);
-    assert_int_equal(pack_is_ancestor(p, line[old], line[young], &answer), 0);
+    assert_int_equal(is_ancestor(o, line[old], line[young], &answer), 0);
     return answer;
 }
 
@@ -163,22 +209,20 @@ static void test_thin(void **state) {
     for (unsigned which = 0; which < 2; which++) {
         struct slice thin = load(which, "thin.pack"), none = load(which, "none.pack"),
                      named = load(which, "named");
-        struct pack p;
-        assert_int_equal(feed(&p, id_size(which), thin, 1000, NULL), 0);
-        assert_int_equal(ask(&p, named, 1, 0), PACK_YES);     /* main~6 .. main */
-        assert_int_equal(ask(&p, named, 2, 0), PACK_YES);     /* main~4 .. main */
-        assert_int_equal(ask(&p, named, 1, 2), PACK_YES);     /* main~6 .. main~4 */
-        assert_int_equal(ask(&p, named, 0, 2), PACK_UNKNOWN); /* back */
-        assert_int_equal(ask(&p, named, 3, 0), PACK_UNKNOWN);
-        assert_int_equal(ask(&p, named, 0, 3), PACK_UNKNOWN);
-        assert_int_equal(ask(&p, named, 3, 3), PACK_YES); /* nothing changes */
-        pack_release(&p);
-        assert_int_equal(feed(&p, id_size(which), none, 1000, NULL), 0);
-        assert_int_equal(p.objects, 0);
-        assert_int_equal(ask(&p, named, 1, 0), PACK_UNKNOWN);
-        enum pack_answer answer;
-        assert_int_equal(pack_is_ancestor(&p, SLICE("abc"), SLICE("abc"), &answer), ERR_USAGE);
-        pack_release(&p);
+        struct both b;
+        assert_int_equal(feed(&b, id_size(which), thin, 1000, NULL), 0);
+        assert_int_equal(ask(&b.o, named, 1, 0), GIT_YES);     /* main~6 .. main */
+        assert_int_equal(ask(&b.o, named, 2, 0), GIT_YES);     /* main~4 .. main */
+        assert_int_equal(ask(&b.o, named, 1, 2), GIT_YES);     /* main~6 .. main~4 */
+        assert_int_equal(ask(&b.o, named, 0, 2), GIT_UNKNOWN); /* back */
+        assert_int_equal(ask(&b.o, named, 3, 0), GIT_UNKNOWN);
+        assert_int_equal(ask(&b.o, named, 0, 3), GIT_UNKNOWN);
+        assert_int_equal(ask(&b.o, named, 3, 3), GIT_YES); /* nothing changes */
+        release(&b);
+        assert_int_equal(feed(&b, id_size(which), none, 1000, NULL), 0);
+        assert_int_equal(b.p.objects, 0);
+        assert_int_equal(ask(&b.o, named, 1, 0), GIT_UNKNOWN);
+        release(&b);
         unload(thin);
         unload(none);
         unload(named);
@@ -186,17 +230,17 @@ static void test_thin(void **state) {
 }
 
 static void cut_one(struct slice in, void *arg) {
-    struct pack p;
-    assert_int_equal(feed(&p, id_size(*(unsigned *)arg), in, in.n + 1, NULL), ERR_INCOMPLETE);
-    pack_release(&p);
+    struct both b;
+    assert_int_equal(feed(&b, id_size(*(unsigned *)arg), in, in.n + 1, NULL), ERR_INCOMPLETE);
+    release(&b);
 }
 
 static void flip_one(struct slice in, void *arg) {
-    struct pack p;
-    int r = feed(&p, id_size(*(unsigned *)arg), in, in.n, NULL);
+    struct both b;
+    int r = feed(&b, id_size(*(unsigned *)arg), in, in.n, NULL);
     assert_true(r == ERR_PARSE || r == ERR_INCOMPLETE || r == ERR_LIMIT);
-    assert_true(r == ERR_INCOMPLETE || p.error.text[0]);
-    pack_release(&p);
+    assert_true(r == ERR_INCOMPLETE || b.p.error.text[0]);
+    release(&b);
 }
 
 static void test_mutations(void **state) {
@@ -213,15 +257,116 @@ static void test_mutations(void **state) {
 static void test_trailer(void **state) {
     (void)state;
     struct slice in = load(0, "all.pack");
-    struct pack p;
+    struct both b;
     size_t used;
-    assert_int_equal(feed(&p, 20, slice_sub(in, 0, in.n - 21), 1000, NULL), ERR_INCOMPLETE);
-    assert_false(pack_at_trailer(&p));
-    assert_int_equal(pack_feed(&p, slice_sub(in, in.n - 21, 1), &used), ERR_INCOMPLETE);
-    assert_true(pack_at_trailer(&p));
-    assert_int_equal(pack_feed(&p, slice_from(in, in.n - 20), &used), 0);
-    pack_release(&p);
+    assert_int_equal(feed(&b, 20, slice_sub(in, 0, in.n - 21), 1000, NULL), ERR_INCOMPLETE);
+    assert_false(pack_at_trailer(&b.p));
+    assert_int_equal(pack_feed(&b.p, slice_sub(in, in.n - 21, 1), &used), ERR_INCOMPLETE);
+    assert_true(pack_at_trailer(&b.p));
+    assert_int_equal(pack_feed(&b.p, slice_from(in, in.n - 20), &used), 0);
+    release(&b);
     unload(in);
+}
+
+/* ---- what comes in several packs ---- */
+
+static void must_know(const struct git_objects *o, unsigned which, const char *name, bool pushed) {
+    struct slice ids = load(which, name), rest = ids, line;
+    uint8_t id[GIT_ID_MAX];
+    size_t n = 0;
+    for (; slice_cut(rest, '\n', &line, &rest); n++) {
+        assert_true(git_id_from_hex(line, o->id_size, id));
+        const struct git_object *object = git_objects_find(o, id);
+        assert_non_null(object);
+        assert_false(object->bad);
+        if (pushed)
+            assert_true(object->pushed);
+    }
+    assert_true(n > 5);
+    unload(ids);
+}
+
+/* What is missing is where the pushed commits meet history, by git's own word. */
+static void check_missing(struct git_objects *o, unsigned which, bool complete) {
+    struct slice named = load(which, "named"), boundary = load(which, "boundary"), tip, rest, line;
+    struct git_ids out;
+    uint8_t id[GIT_ID_MAX], at[GIT_ID_MAX];
+    size_t n = 0;
+    git_ids_init(&out, o->id_size);
+    slice_cut(named, '\n', &tip, &rest);
+    assert_true(git_id_from_hex(tip, o->id_size, id));
+    assert_int_equal(git_objects_missing(o, id, &out), 0);
+    for (rest = boundary; slice_cut(rest, '\n', &line, &rest); n++) {
+        assert_true(git_id_from_hex(line, o->id_size, at));
+        assert_int_equal(git_ids_find(&out, at) != GIT_IDS_NONE, !complete);
+        assert_false(git_objects_is_settled(o, at));
+        assert_int_equal(git_objects_settle(o, at), 0);
+        assert_true(git_objects_is_settled(o, at));
+    }
+    assert_int_equal(n, 2);
+    assert_int_equal(out.n, complete ? 0 : n);
+    git_ids_release(&out);
+    assert_int_equal(git_objects_missing(o, id, &out), 0);
+    assert_int_equal(out.n, 0); /* what it builds on is the server's */
+    git_ids_release(&out);
+    unload(named);
+    unload(boundary);
+}
+
+/* A thin pack and the trees that it builds on, in either order: all commits and trees are known in the end. */
+static void test_two_packs(void **state) {
+    (void)state;
+    static const char *const thin[] = {"thin.pack", "thinrefs.pack"};
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned which = i & 1, pushed_first = i & 2;
+        struct slice mine = load(which, thin[i >> 2]), server = load(which, "server.pack");
+        struct limits limits = standard();
+        struct both b;
+        struct pack other;
+        begin_with(&b, id_size(which), true, &limits);
+        if (pushed_first) {
+            assert_int_equal(feed_in(&b.p, mine, 100), 0);
+            assert_true(b.o.waiting > 0); /* else nothing is tried */
+            must_know(&b.o, which, "pushed", true);
+            check_missing(&b.o, which, false);
+        }
+        assert_int_equal(pack_init(&other, &b.o, false, &limits.pack), 0);
+        assert_int_equal(feed_in(&other, server, 1000), 0);
+        if (!pushed_first)
+            assert_int_equal(feed_in(&b.p, mine, 100), 0);
+        must_know(&b.o, which, "known", false);
+        must_know(&b.o, which, "pushed", true);
+        if (!pushed_first)
+            check_missing(&b.o, which, true);
+        pack_release(&other);
+        size_t kept = b.o.kept;
+        pack_release(&b.p);
+        assert_true(b.o.kept <= kept);
+        release(&b);
+        unload(mine);
+        unload(server);
+    }
+}
+
+/* Deltas that wait have half of the memory; those beyond it are forgotten, and the rest of the pack is read on. */
+static void test_forgotten(void **state) {
+    (void)state;
+    struct slice mine = load(0, "thin.pack");
+    struct limits limits = standard();
+    struct both b;
+    limits.objects.object = 24;
+    begin_with(&b, 20, true, &limits);
+    assert_int_equal(feed_in(&b.p, mine, 100), ERR_LIMIT); /* its commits */
+    release(&b);
+    limits = standard();
+    limits.objects.memory = 64 << 10;
+    begin_with(&b, 20, true, &limits);
+    b.o.pending_kept = (32 << 10) - 40;
+    assert_int_equal(feed_in(&b.p, mine, 100), 0);
+    assert_true(b.o.forgotten > 0 && b.o.waiting == 0);
+    must_know(&b.o, 0, "pushed", true);
+    release(&b);
+    unload(mine);
 }
 
 /* ---- packs that git would not make ---- */
@@ -246,13 +391,13 @@ static void begin(struct buf *out, unsigned objects) {
     buf_put(out, slice_make(head, sizeof head));
 }
 
-static void expect(struct buf *in, int want, const char *word, const struct pack_limits *limits) {
-    struct pack p;
-    assert_int_equal(feed(&p, 20, buf_slice(in), 7, limits), want);
-    assert_non_null(strstr(p.error.text, word));
-    pack_release(&p);
-    assert_int_equal(feed(&p, 20, buf_slice(in), 1 << 20, limits), want);
-    pack_release(&p);
+static void expect(struct buf *in, int want, const char *word, const struct limits *limits) {
+    struct both b;
+    assert_int_equal(feed(&b, 20, buf_slice(in), 7, limits), want);
+    assert_non_null(strstr(b.p.error.text, word));
+    release(&b);
+    assert_int_equal(feed(&b, 20, buf_slice(in), 1 << 20, limits), want);
+    release(&b);
     buf_release(in);
 }
 
@@ -292,26 +437,25 @@ static void test_malformed(void **state) {
 }
 
 static void test_limits(void **state) {
-    struct pack_limits few;
+    struct limits few = standard();
     struct buf b;
     char zeros[65536] = {0};
     (void)state;
-    pack_limits_default(&few);
-    few.inflate_free = 32768;
-    few.inflate_ratio = 100;
+    few.pack.inflate_free = 32768;
+    few.pack.inflate_ratio = 100;
     begin(&b, 1);
     put_object(&b, 3, sizeof zeros, SLICE_NONE, slice_make(zeros, sizeof zeros));
     expect(&b, ERR_LIMIT, "100 times its size", &few);
 
-    pack_limits_default(&few);
-    few.objects = 5;
+    few = standard();
+    few.pack.objects = 5;
     begin(&b, 6);
     expect(&b, ERR_LIMIT, "5 are the limit", &few);
 
     /* the size is refused before memory is asked for */
     begin(&b, 1);
     put_object(&b, 1, UINT64_C(1) << 50, SLICE_NONE, SLICE("x"));
-    expect(&b, ERR_LIMIT, "a commit takes more than 16 MiB", NULL);
+    expect(&b, ERR_LIMIT, "a commit or tree takes more than 16 MiB", NULL);
 
     /* a delta of a few bytes that makes much */
     begin(&b, 2);
@@ -320,20 +464,20 @@ static void test_limits(void **state) {
     put_object(&b, 6, 6, slice_make(to, 1), SLICE("\x37\xff\xff\xff\x7f\1"));
     expect(&b, ERR_LIMIT, "too large", NULL);
 
-    pack_limits_default(&few);
-    few.memory = 64 << 10;
+    few = standard();
+    few.objects.memory = 64 << 10;
     struct slice all = load(0, "all.pack");
-    struct pack p;
-    few.depth = 0;
-    assert_int_equal(feed(&p, 20, all, 1000, &few), ERR_LIMIT);
-    assert_non_null(strstr(p.error.text, "chain of more than 0 deltas"));
-    assert_true(p.kept <= few.memory);
-    pack_release(&p);
-    few.depth = 4095;
-    few.memory = 12 << 10;
-    assert_int_equal(feed(&p, 20, all, 1000, &few), ERR_LIMIT);
-    assert_true(p.kept <= few.memory && p.ncommits > 0);
-    pack_release(&p);
+    struct both c;
+    few.objects.depth = 0;
+    assert_int_equal(feed(&c, 20, all, 1000, &few), ERR_LIMIT);
+    assert_non_null(strstr(c.p.error.text, "chain of more than 0 deltas"));
+    assert_true(c.o.kept <= few.objects.memory);
+    release(&c);
+    few.objects.depth = 4095;
+    few.objects.memory = 12 << 10;
+    assert_int_equal(feed(&c, 20, all, 1000, &few), ERR_LIMIT);
+    assert_true(c.o.kept <= few.objects.memory && c.o.ids.n > 1);
+    release(&c);
     unload(all);
 }
 
@@ -344,24 +488,24 @@ static void test_parents(void **state) {
     } rows[] = {
         {"tree aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nparent "
          "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\nauthor",
-         {0, ERR_EOF}},
+         {0, 0, ERR_EOF}},
         {"tree aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nauthor x\nparent "
          "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\n",
-         {ERR_EOF}}, /* not where git looks */
+         {0, ERR_EOF}}, /* not where git looks */
         {"tree aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nparent bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\n",
-         {ERR_PARSE}},
+         {0, ERR_PARSE}},
         {"tree aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nparent bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\n",
-         {ERR_PARSE}},
+         {0, ERR_PARSE}},
         {"parent bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\n", {ERR_PARSE}},
         {"", {ERR_PARSE}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint8_t id[PACK_ID_MAX];
+        uint8_t id[GIT_ID_MAX];
         size_t at = 0;
         int r = 0;
         for (size_t k = 0; r == 0; k++) {
-            r = pack_next_parent(slice_str(rows[i].commit), 20, &at, id);
+            r = git_commit_next(slice_str(rows[i].commit), 20, &at, id);
             assert_int_equal(r, rows[i].results[k]);
         }
     }
@@ -371,7 +515,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_history), cmocka_unit_test(test_thin),      cmocka_unit_test(test_mutations),
         cmocka_unit_test(test_trailer), cmocka_unit_test(test_malformed), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_parents),
+        cmocka_unit_test(test_parents), cmocka_unit_test(test_two_packs), cmocka_unit_test(test_forgotten),
     };
     return cmocka_run_group_tests_name("pack", tests, make_repositories, remove_repositories);
 }

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "proxy/codec/pack_internal.h"
+#include "proxy/codec/git_objects_internal.h"
 
 /* A number of seven bits a byte, the lowest first. */
 static bool delta_number(struct slice *in, uint64_t *out) {
@@ -62,9 +62,13 @@ static bool delta_run(struct slice base, struct slice in, char *out, size_t size
     return made == size;
 }
 
-int pack_delta_apply(struct slice base, struct slice delta, size_t most, char **out, size_t *size) {
+bool git_delta_sizes(struct slice *delta, uint64_t *from, uint64_t *to) {
+    return delta_number(delta, from) && delta_number(delta, to);
+}
+
+int git_delta_apply(struct slice base, struct slice delta, size_t most, char **out, size_t *size) {
     uint64_t from, to;
-    if (!delta_number(&delta, &from) || !delta_number(&delta, &to) || from != base.n)
+    if (!git_delta_sizes(&delta, &from, &to) || from != base.n)
         return ERR_PARSE;
     if (to > most)
         return ERR_LIMIT;

@@ -1,0 +1,143 @@
+/*
+ * Objects of a repository by id: commits and tags, trees where they are wanted, never blobs. What a push brings, and
+ * what the server was asked for beside it, come together here, from as many packs as it takes (pack.h), and are asked
+ * about here.
+ *
+ *     git_objects_init - pack_init, pack_feed … for each pack - git_objects_find, _is_ancestor, _missing … - _release
+ *
+ * Every object is known by the hash of its contents, which was made here, so what it says is true whoever sent it; what
+ * nobody sent is not known. So an object that is not understood, or not there, can only make a proof fail, never make
+ * one. A malformed commit or tree is kept and marked, and whoever comes to it gets ERR_PARSE.
+ *
+ * A delta may come before its base, or its base in another pack: in a thin pack it is an object that the server has.
+ * With trees wanted such a delta is kept, whatever it may make, and becomes an object as soon as its base is there; half
+ * of the memory is for those that wait, and one that finds no room is forgotten (`forgotten`), so that what it would have
+ * made is an object that is not known.
+ *
+ * Ids are binary (git_ids.h). All memory is counted in `kept`, which stays below the limit: beyond it objects are
+ * refused with ERR_LIMIT. A store whose filling failed is still good for questions, about less.
+ */
+#ifndef PROXY_CODEC_GIT_OBJECTS_H
+#define PROXY_CODEC_GIT_OBJECTS_H
+
+#include <openssl/evp.h>
+
+#include "proxy/codec/git_ids.h"
+
+/* Types, by the numbers that packs have for them. */
+enum git_type {
+    GIT_TYPE_NONE = 0,
+    GIT_TYPE_COMMIT = 1,
+    GIT_TYPE_TREE = 2,
+    GIT_TYPE_BLOB = 3,
+    GIT_TYPE_TAG = 4,
+};
+
+struct git_objects_limits {
+    size_t memory;  /* for all that is kept */
+    size_t object;  /* bytes of one object, or of a delta that makes one */
+    uint32_t depth; /* of deltas built upon one another */
+    uint64_t made;  /* bytes that deltas may make in all, among them what is known already */
+};
+
+/* 256 MiB, 16 MiB, 4095 (git's own), 1 GiB. */
+void git_objects_limits_default(struct git_objects_limits *limits);
+
+struct git_object {
+    const char *data; /* its contents, without a header */
+    uint32_t size;
+    uint16_t depth; /* of the chain of deltas that made it */
+    uint8_t type;
+    bool pushed;  /* it came in a pack of the sandbox's; another may have brought it, too */
+    bool settled; /* a commit that git_objects_settle was told of */
+    bool bad;     /* a commit whose head, or a tree any of whose entries, is malformed */
+};
+
+struct git_delta; /* one that waits for its base */
+struct git_due;
+
+struct git_objects {
+    /* results */
+    size_t kept;      /* bytes of memory in use */
+    size_t waiting;   /* deltas whose base is not known: mostly of blobs, which have none here */
+    size_t forgotten; /* deltas that would have waited, but for the room they take */
+    struct errmsg error;
+
+    /* private */
+    struct git_objects_limits limits;
+    unsigned id_size;
+    bool trees;
+    uint64_t made;
+    EVP_MD *md;
+    EVP_MD_CTX *hash;
+    struct git_ids ids; /* the number of an object is that of its id */
+    struct git_object *list;
+    size_t room;
+    struct git_ids settled; /* ids that were settled before their commit came, or without it */
+    struct git_ids bases;   /* ids that deltas wait for, and for each … */
+    uint32_t *first;        /* … the first of them */
+    size_t first_room;
+    struct git_delta *pending;
+    size_t npending, pending_room, pending_kept;
+    struct git_due *due; /* objects whose deltas are still to be made */
+    size_t ndue, due_room;
+};
+
+/* id_size: 20 (SHA-1) or 32 (SHA-256). `trees`: keep trees, and deltas that may become one. 0, ERR_NOMEM, ERR_CRYPTO,
+ * ERR_USAGE. */
+int git_objects_init(struct git_objects *o, unsigned id_size, bool trees,
+                     const struct git_objects_limits *limits);
+void git_objects_release(struct git_objects *o); /* of a zeroed struct, too */
+
+/* The object with this id, or NULL. Good until the next pack_feed. The empty tree, which git doesn't send, is always
+ * there. */
+const struct git_object *git_objects_find(const struct git_objects *o, const uint8_t *id);
+
+/* Take an object that is no delta, by hand. `data` is copied. 0, ERR_LIMIT, ERR_NOMEM, ERR_CRYPTO: o->error says
+ * why. */
+int git_objects_add(struct git_objects *o, enum git_type type, struct slice data, bool pushed);
+
+/*
+ * This commit and all of its history are the server's own: the tip of a ref before the push, the tip of a branch that
+ * the sandbox can't push to, or history that the server said is part of theirs. It may be in the store or not. Walks that
+ * ask what a push brings (git_objects_missing, git_changes.h) don't go beyond it; questions about ancestry do.
+ * 0, ERR_NOMEM.
+ */
+int git_objects_settle(struct git_objects *o, const uint8_t *id);
+bool git_objects_is_settled(const struct git_objects *o, const uint8_t *id);
+
+/* Bytes of the largest object that a pushed delta would make which still waits: it is a blob, for all that is known. */
+uint64_t git_objects_largest_waiting(const struct git_objects *o);
+
+enum git_answer {
+    GIT_YES,     /* proved by the commits of the store */
+    GIT_NO,      /* every line of history from `young` on was followed to its root: it is not */
+    GIT_UNKNOWN, /* history leaves the store before it comes to `old` */
+};
+
+/* Is `old` an ancestor of `young`, or the same? 0, ERR_NOMEM; ERR_PARSE: a commit on the way can't be read. */
+int git_objects_is_ancestor(const struct git_objects *o, const uint8_t *old, const uint8_t *young,
+                            enum git_answer *answer);
+
+/*
+ * The commits that would have to be known for knowing all that `tip` brings: those that are reached from it, are not
+ * settled, and are not in the store. They are added to `out` (a set of the store's id_size). None: all is known. A tag
+ * in the store is followed to what it names. 0, ERR_NOMEM, ERR_PARSE.
+ *
+ * For a push: settle the old ids and the tips of the branches that count as the server's own, then ask for each new id.
+ * What comes out is where the pushed commits meet history. Ask the server for exactly these with `filter tree:0`, naming
+ * what was settled as `have`: what it does not send of them is part of their history, so settle it; what it sends goes
+ * into the store; repeat until nothing is missing.
+ */
+int git_objects_missing(const struct git_objects *o, const uint8_t *tip, struct git_ids *out);
+
+/*
+ * Walks a commit's head: "tree ID", then "parent ID" for each parent. *at is 0 at first. The first call gives the tree,
+ * each further one a parent. 0: `id` is filled. ERR_EOF: no more. ERR_PARSE.
+ */
+int git_commit_next(struct slice commit, unsigned id_size, size_t *at, uint8_t *id);
+
+/* What a tag names: its id and the type it says. 0, ERR_PARSE. */
+int git_tag_target(struct slice tag, unsigned id_size, uint8_t *id, enum git_type *type);
+
+#endif
