@@ -61,9 +61,10 @@ static void put_line(struct formatter *f, const struct line *l, const size_t *wi
         if (i + 1 == l->n)
             break;
         size_t width = lines_characters(l->words[i].p, l->words[i].p + l->words[i].n);
-        for (size_t k = width; i <= columns_of(l->layout) && l->layout != LAYOUT_PLAIN && k < widths[i]; k++)
+        bool column = l->layout != LAYOUT_PLAIN && i <= columns_of(l->layout);
+        for (size_t k = width; column && k < widths[i]; k++)
             buf_putc(f->out, ' ');
-        if (!joined(l->words[i], l->words[i + 1]))
+        if (!joined(l->words[i], l->words[i + 1]) && !(l->words[i].n == 0 && widths[i] == 0))
             buf_putc(f->out, ' ');
     }
     if (l->comment.n) {
@@ -116,14 +117,18 @@ static void put_between(struct formatter *f, struct slice text) {
     }
 }
 
-static enum layout layout_of(const struct token *words, size_t n) {
-    if (n < 3)
-        return LAYOUT_PLAIN;
-    struct slice first = words[0].text, second = words[1].text;
-    if (slice_eq(first, SLICE("allow")) || slice_eq(first, SLICE("deny")) || slice_eq(first, SLICE("ask")))
-        return LAYOUT_RULE;
-    return slice_eq(first, SLICE("expect")) && n > 3 && !slice_eq(second, SLICE("tunnel")) ? LAYOUT_EXPECT
-                                                                                           : LAYOUT_PLAIN;
+static enum layout layout_of(const struct token *words) {
+    static const char *const rules[] = {"allow", "deny", "ask", "tunnel"};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (slice_eq(words[0].text, slice_str(rules[i])))
+            return LAYOUT_RULE;
+    return slice_eq(words[0].text, SLICE("expect")) ? LAYOUT_EXPECT : LAYOUT_PLAIN;
+}
+
+/* Where a line has a verb that is its action too, an empty word keeps the column. */
+static size_t verb_alone(const struct token *words, size_t n, enum layout layout) {
+    size_t verb = layout == LAYOUT_EXPECT;
+    return layout != LAYOUT_PLAIN && verb < n && slice_eq(words[verb].text, SLICE("tunnel")) ? verb + 1 : n;
 }
 
 static void put_continued(struct formatter *f, const struct token *words, size_t n, struct slice comment) {
@@ -144,16 +149,18 @@ static void put_continued(struct formatter *f, const struct token *words, size_t
 }
 
 static bool add_line(struct formatter *f, const struct token *words, size_t n, struct slice comment) {
-    struct line l = {.layout = layout_of(words, n), .n = n, .comment = comment};
+    struct line l = {.layout = layout_of(words), .comment = comment};
+    size_t gap = verb_alone(words, n, l.layout);
     if (f->n == BLOCK_MAX || (f->n && f->block[f->n - 1].layout != l.layout))
         flush(f);
-    if (f->blank)
-        flush(f);
-    l.words = arena_alloc(&f->arena, n * sizeof *l.words);
+    l.words = arena_alloc(&f->arena, (n + 1) * sizeof *l.words);
     if (!l.words)
         return false;
-    for (size_t i = 0; i < n; i++)
-        l.words[i] = words[i].raw;
+    for (size_t i = 0; i < n; i++) {
+        if (i == gap)
+            l.words[l.n++] = SLICE_NONE;
+        l.words[l.n++] = words[i].raw;
+    }
     f->block[f->n++] = l;
     return true;
 }
