@@ -67,7 +67,8 @@ static void report(struct proof *t, const struct verdict *v) {
         buf_init(&rule, TEXT_MAX);
         policy_hint(t->c->p, &t->f, v, &rule);
         if (buf_len(&rule))
-            buf_printf(&hint, "the smallest rule that permits it: %.*s", SLICE_ARG(buf_slice(&rule)));
+            buf_printf(&hint, "the smallest rule that permits it: %.*s%s%.*s", SLICE_ARG(buf_slice(&rule)),
+                       t->tree->with.text.n ? " with " : "", SLICE_ARG(t->tree->with.text));
         buf_release(&rule);
     }
     const char *words = buf_cstr(&text), *advice = buf_len(&hint) ? buf_cstr(&hint) : NULL;
@@ -165,18 +166,17 @@ static void prove_ref(struct proof *t, struct slice repository, const struct tok
         if (!(ops & 1u << op))
             continue;
         ref.op = (enum facts_op)op;
-        t->f.refs = NULL;
-        t->f.nrefs = 0;
-        if ((t->tree->verb == TREE_ALLOW || t->tree->verb == TREE_ASK) &&
-            endpoint(t, repository, ".git/info/refs", "GET", "service=git-receive-pack"))
-            prove_one(t);
         t->f.refs = &ref;
         t->f.nrefs = 1;
         if (endpoint(t, repository, ".git/git-receive-pack", "POST", ""))
             prove_one(t);
     }
+    /* last, since what is told of a push that fails is better told of its refs */
     t->f.refs = NULL;
     t->f.nrefs = 0;
+    if (t->tree->verb != TREE_DENY &&
+        endpoint(t, repository, ".git/info/refs", "GET", "service=git-receive-pack"))
+        prove_one(t);
 }
 
 static void prove_push(struct proof *t, struct slice repository) {
