@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char *log_role;
@@ -41,4 +43,9 @@ void log_write(enum log_level level, const char *format, ...) {
     ssize_t ignored = write(STDERR_FILENO, line, n);
     (void)ignored;
     errno = saved;
+}
+
+bool log_colour(int fd) {
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fd) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
 }

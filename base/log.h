@@ -8,6 +8,8 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
@@ -26,5 +28,8 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
         if (log_level() >= LOG_LEVEL_DEBUG)                                                                  \
             log_write(LOG_LEVEL_DEBUG, __VA_ARGS__);                                                         \
     } while (0)
+
+/* Whether text for this descriptor is to be coloured: a terminal, NO_COLOR unset or empty, and TERM not "dumb". */
+bool log_colour(int fd);
 
 #endif

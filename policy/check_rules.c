@@ -32,7 +32,10 @@ int check_warn(struct check *c, const struct rule *r, const char *code, const ch
         return 0;
     }
     struct buf *out = c->print->out;
-    buf_printf(out, "%s:%u: ", r->where.file, r->where.line);
+    char place[MESSAGE_MAX];
+    snprintf(place, sizeof place, "%s:%u:", r->where.file, r->where.line);
+    print_painted(c->print, PAINT_BOLD, place);
+    buf_putc(out, ' ');
     print_painted(c->print, PAINT_YELLOW, "warning:");
     buf_printf(out, " %s\n  %.*s\n", message, SLICE_ARG(r->where.text));
     if (hint)

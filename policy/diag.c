@@ -135,8 +135,22 @@ static void put_clean(struct buf *out, const char *s) {
         buf_putc(out, ((unsigned char)*s < 0x20 && *s != '\t' && *s != '\n') || *s == 0x7f ? '?' : *s);
 }
 
+#define PAINT_PLACE "1"
+#define PAINT_ERROR "1;31"
+#define PAINT_CARET "1;32"
+
+static void begin_paint(struct buf *out, bool colour, const char *paint) {
+    if (colour)
+        buf_printf(out, "\033[%sm", paint);
+}
+
+static void end_paint(struct buf *out, bool colour) {
+    if (colour)
+        buf_puts(out, "\033[0m");
+}
+
 /* A tab in the source is a tab before the caret, so that it stands right whatever a tab's width. */
-static void put_caret(struct buf *out, const struct policy_diag *e) {
+static void put_caret(struct buf *out, bool colour, const struct policy_diag *e) {
     buf_puts(out, "  ");
     const char *p = e->source;
     for (unsigned col = 1; col < e->col; col++) {
@@ -146,21 +160,37 @@ static void put_caret(struct buf *out, const struct policy_diag *e) {
         while (((unsigned char)*p & 0xc0) == 0x80)
             p++;
     }
+    begin_paint(out, colour, PAINT_CARET);
     buf_putc(out, '^');
     for (unsigned i = 1; i < e->width && i < SOURCE_SHOWN; i++)
         buf_putc(out, '~');
+    end_paint(out, colour);
     buf_putc(out, '\n');
 }
 
-int policy_diags_format(const struct policy_diags *d, struct buf *out) {
-    for (size_t i = 0; i < d->n; i++) {
-        const struct policy_diag *e = &d->list[i];
+/* "my.policy:3:14: error: " */
+static void put_place(struct buf *out, bool colour, const struct policy_diag *e) {
+    bool file = e->file && *e->file;
+    if (file || e->line) {
+        begin_paint(out, colour, PAINT_PLACE);
         put_clean(out, e->file);
-        if (e->file && *e->file)
+        if (file)
             buf_putc(out, ':');
         if (e->line)
             buf_printf(out, "%u:%u:", e->line, e->col);
-        buf_puts(out, buf_len(out) ? " error: " : "error: ");
+        end_paint(out, colour);
+        buf_putc(out, ' ');
+    }
+    begin_paint(out, colour, PAINT_ERROR);
+    buf_puts(out, "error:");
+    end_paint(out, colour);
+    buf_putc(out, ' ');
+}
+
+int policy_diags_format(const struct policy_diags *d, bool colour, struct buf *out) {
+    for (size_t i = 0; i < d->n; i++) {
+        const struct policy_diag *e = &d->list[i];
+        put_place(out, colour, e);
         put_clean(out, e->message);
         buf_putc(out, '\n');
         if (e->source) {
@@ -168,7 +198,7 @@ int policy_diags_format(const struct policy_diags *d, struct buf *out) {
             put_clean(out, e->source);
             buf_putc(out, '\n');
             if (e->col <= SOURCE_SHOWN)
-                put_caret(out, e);
+                put_caret(out, colour, e);
         }
         if (e->expected) {
             buf_puts(out, "  expected: ");

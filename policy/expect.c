@@ -44,6 +44,15 @@ static enum verdict_action wanted_action(enum tree_verb verb) {
     return actions[verb];
 }
 
+/* The rule of policy_hint, with the verb and the credential that are expected. */
+static void put_smallest(const struct proof *t, struct slice rule, struct buf *out) {
+    bool ask = t->tree->verb == TREE_ASK && slice_starts(rule, SLICE("allow"));
+    buf_printf(out, "the smallest rule that %s: %s%.*s", ask ? "asks a person" : "permits it",
+               ask ? "ask" : "", SLICE_ARG((ask ? slice_from(rule, strlen("allow")) : rule)));
+    if (t->tree->with.text.n)
+        buf_printf(out, " with %.*s", SLICE_ARG(t->tree->with.text));
+}
+
 static void report(struct proof *t, const struct verdict *v) {
     struct buf text, hint;
     buf_init(&text, TEXT_MAX);
@@ -67,8 +76,7 @@ static void report(struct proof *t, const struct verdict *v) {
         buf_init(&rule, TEXT_MAX);
         policy_hint(t->c->p, &t->f, v, &rule);
         if (buf_len(&rule))
-            buf_printf(&hint, "the smallest rule that permits it: %.*s%s%.*s", SLICE_ARG(buf_slice(&rule)),
-                       t->tree->with.text.n ? " with " : "", SLICE_ARG(t->tree->with.text));
+            put_smallest(t, buf_slice(&rule), &hint);
         buf_release(&rule);
     }
     const char *words = buf_cstr(&text), *advice = buf_len(&hint) ? buf_cstr(&hint) : NULL;

@@ -57,7 +57,7 @@ void policy_diags_init(struct policy_diags *d);
 void policy_diags_release(struct policy_diags *d);
 
 /*
- * Appends all diagnostics as text for a terminal:
+ * Appends all diagnostics as text for people (`colour`: a terminal's, as compilers paint theirs):
  *
  *     bugfix.policy:3:14: error: unknown scheme 'htps'
  *       allow  GET   htps://example.com/
@@ -65,7 +65,7 @@ void policy_diags_release(struct policy_diags *d);
  *       expected: http:// or https://
  *       hint: …
  */
-int policy_diags_format(const struct policy_diags *d, struct buf *out);
+int policy_diags_format(const struct policy_diags *d, bool colour, struct buf *out);
 
 /* --- loading ----------------------------------------------------------------------------------------------- */
 

@@ -68,7 +68,7 @@ static int format_file(struct tool *t, const char *path) {
     if (r == ERR_PARSE) {
         struct buf errors;
         buf_init(&errors, TOOL_OUTPUT_MAX);
-        policy_diags_format(&diags, &errors);
+        policy_diags_format(&diags, log_colour(STDERR_FILENO), &errors);
         fwrite(buf_slice(&errors).p, 1, buf_len(&errors), stderr);
         buf_release(&errors);
     } else if (r < 0) {

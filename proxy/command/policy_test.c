@@ -162,7 +162,7 @@ static int test_file(struct tool *t, const char *file, struct totals *totals, st
         tool_diags_json(&diags, j);
         json_close(j);
     } else {
-        policy_diags_format(&diags, &t->out);
+        policy_diags_format(&diags, t->print.colour, &t->out);
         if (broken)
             buf_printf(&t->out, "%s: not tested: %s\n", file, r == ERR_PARSE ? "it has errors" : err_text(r));
         else

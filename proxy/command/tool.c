@@ -34,11 +34,6 @@ int tool_take_set(void *target, char *value, struct errmsg *msg) {
     return r;
 }
 
-static bool colour_wanted(void) {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    return isatty(STDOUT_FILENO) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
-}
-
 /* Options may stand among the arguments too. The arguments are moved to the end, from *first on. */
 static int parse(const struct option_row *rows, size_t nrows, int argc, char **argv, struct tool *t,
                  int *first, struct errmsg *msg) {
@@ -84,8 +79,9 @@ int tool_begin(struct tool *t, const char *name, const char *text, const struct 
         return TOOL_TROUBLE;
     }
     buf_init(&t->out, TOOL_OUTPUT_MAX);
-    t->print = (struct policy_print){
-        .format = t->json ? POLICY_JSON : POLICY_TEXT, .colour = !t->json && colour_wanted(), .out = &t->out};
+    t->print = (struct policy_print){.format = t->json ? POLICY_JSON : POLICY_TEXT,
+                                     .colour = !t->json && log_colour(STDOUT_FILENO),
+                                     .out = &t->out};
     return -1;
 }
 
@@ -164,7 +160,7 @@ struct policy *tool_load(struct tool *t, const char *const *files, size_t nfiles
     } else if (r == ERR_PARSE) {
         struct buf text;
         buf_init(&text, TOOL_OUTPUT_MAX);
-        policy_diags_format(&diags, &text);
+        policy_diags_format(&diags, log_colour(STDERR_FILENO), &text);
         fwrite(buf_slice(&text).p, 1, buf_len(&text), stderr);
         buf_release(&text);
     }

@@ -30,11 +30,6 @@ struct sinks {
     struct record_ref *refs; /* RECORD_REFS_MAX, for decoding */
 };
 
-bool sinks_colour(int fd) {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    return isatty(fd) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
-}
-
 /*
  * Standard error may be a pipe that nobody reads or a stopped terminal, and the scribe must not wait for
  * it. The descriptor is shared with the user's shell, so its flags are not ours to change: poll tells, and

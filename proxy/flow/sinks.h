@@ -23,11 +23,8 @@ struct sinks_config {
     struct redis_url *redis; /* resolved; moved out of. NULL: none */
     int line_fd;             /* standard error; -1: none. Stays the caller's */
     int loudness;            /* 0 -q, 1, 2 -v: record_shown */
-    bool colour;             /* sinks_colour(line_fd) says whether */
+    bool colour;             /* log_colour(line_fd) says whether */
 };
-
-/* A terminal, and NO_COLOR unset or empty, and TERM not "dumb". */
-bool sinks_colour(int fd);
 
 struct sinks *sinks_new(const struct sinks_config *config); /* NULL when memory is short */
 void sinks_free(struct sinks *s);

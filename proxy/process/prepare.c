@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "ca/bundle.h"
 #include "netns/names.h"
 #include "proxy/flow/proxyenv.h"
@@ -40,7 +41,7 @@ static int prepare_policy(struct prepared_sandbox *s, struct buf *out) {
         .arg = &sources,
     };
     r = policy_load(&in, &s->policy, &diags);
-    if (r < 0 && policy_diags_format(&diags, out) < 0)
+    if (r < 0 && policy_diags_format(&diags, log_colour(STDERR_FILENO), out) < 0)
         buf_puts(out, "exeat: the policy has too many errors to show\n");
     policy_diags_release(&diags);
     sources_release(&sources);

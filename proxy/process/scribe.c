@@ -84,7 +84,7 @@ static int open_sinks(struct scribe_process *s, int log_fd, int loudness, struct
             .redis = redis.n ? &url : NULL,
             .line_fd = STDERR_FILENO,
             .loudness = loudness,
-            .colour = sinks_colour(STDERR_FILENO),
+            .colour = log_colour(STDERR_FILENO),
         };
         s->sinks = sinks_new(&config);
         if (!s->sinks)

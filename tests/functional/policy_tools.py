@@ -2,6 +2,7 @@
 """exeat policy check, test, explain, diff, replay and fmt, as they are typed: what is printed, and the exit status."""
 import json
 import os
+import subprocess
 
 import exeat
 import pki
@@ -48,6 +49,28 @@ def check_tells_errors_with_a_caret_and_warnings():
                0o600, exeat.as_user())
     r = policy(folder, "check", "--vault", "@credentials", "@odd.policy")
     tap.contains(r.out, "the vault defines no credential 'c'")
+
+
+@tap.test
+def errors_have_colour_on_a_terminal_alone():
+    folder = files(bad="allow get https://a.test/\n", odd="allow GTE https://a.test/\n")
+    for name, env, painted in (("bad", {}, "\033[1;31merror:\033[0m unknown action"), ("odd", {}, "\033[33mwarning:\033[0m no common"),
+                               ("bad", {"NO_COLOR": "1"}, None), ("bad", {"TERM": "dumb"}, None)):
+        command = "%s policy check %s" % (exeat.program(), os.path.join(folder, name + ".policy"))
+        env = {**exeat.environment(folder, None), "TERM": "xterm", **env}
+        shown = subprocess.run(["script", "-qec", command, "/dev/null"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               timeout=30, check=False).stdout.decode()
+        tap.contains(shown, painted or "error: unknown action")
+        tap.equal("\033" in shown, painted is not None, name)
+
+
+@tap.test
+def a_failed_expectation_is_told_with_the_rule_that_was_meant():
+    folder = files(p="expect allow push https://a.test/r refs/heads/fix/1 create with c\nexpect ask POST https://a.test/x\n")
+    r = policy(folder, "check", "@p.policy")
+    tap.equal(r.code, 1)
+    tap.contains(r.err, "  hint: the smallest rule that permits it: allow push https://a.test/r refs/heads/fix/1 create with c\n")
+    tap.contains(r.err, "  hint: the smallest rule that asks a person: ask POST https://a.test/x\n")
 
 
 @tap.test

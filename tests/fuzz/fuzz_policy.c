@@ -35,7 +35,7 @@ static struct policy *load(struct slice text) {
     buf_init(&out, 1 << 20);
     int r = policy_load(&in, &p, &diags);
     must((r == 0) == (p != NULL) && (r != ERR_PARSE || diags.n > 0));
-    policy_diags_format(&diags, &out);
+    policy_diags_format(&diags, false, &out);
     policy_diags_release(&diags);
     buf_release(&out);
     return p;

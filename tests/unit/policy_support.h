@@ -51,7 +51,7 @@ static inline struct policy *load_set(const char *text, const char *name, const 
     if (load_files(files, "t.policy", name ? &set : NULL, &p, &diags)) {
         struct buf out;
         buf_init(&out, 1 << 20);
-        policy_diags_format(&diags, &out);
+        policy_diags_format(&diags, false, &out);
         fail_msg("%s", buf_cstr(&out));
     }
     policy_diags_release(&diags);
@@ -74,7 +74,7 @@ static inline char *load_errors(const char *text, const char *name, const char *
     assert_null(p);
     assert_true(diags.n > 0);
     buf_init(&out, 1 << 20);
-    policy_diags_format(&diags, &out);
+    policy_diags_format(&diags, false, &out);
     char *s = strdup(buf_cstr(&out));
     buf_release(&out);
     policy_diags_release(&diags);

@@ -75,7 +75,7 @@ static int load_one(const char *dir, const char *name, const char *set_name, con
                               .arg = (void *)(uintptr_t)dir};
     policy_diags_init(&diags);
     int r = policy_load(&in, &p, &diags);
-    policy_diags_format(&diags, out);
+    policy_diags_format(&diags, false, out);
     policy_diags_release(&diags);
     policy_free(p);
     return r;
@@ -215,7 +215,7 @@ static void test_manual(void **state) {
         policy_diags_init(&diags);
         buf_init(&out, 1 << 20);
         policy_load(&in, &policy, &diags);
-        policy_diags_format(&diags, &out);
+        policy_diags_format(&diags, false, &out);
         if (!policy)
             fail_msg("%s", buf_cstr(&out));
         assert_true(policy_rule_count(policy) > 1);

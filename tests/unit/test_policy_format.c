@@ -41,8 +41,9 @@ static void layout(void **state) {
     formats("# c\n\nallow fetch https://a.test/r with x\nask push https://a.test/long with x\n",
             "# c\n\nallow fetch https://a.test/r    with x\nask   push  https://a.test/long with x\n");
     /* a tunnel's action is its verb */
-    formats("allow GET https://a.test/\ntunnel https://a.test\ndeny tunnel https://b.test # c\n",
-            "allow  GET    https://a.test/\ntunnel        https://a.test\ndeny   tunnel https://b.test  # c\n");
+    formats(
+        "allow GET https://a.test/\ntunnel https://a.test\ndeny tunnel https://b.test # c\n",
+        "allow  GET    https://a.test/\ntunnel        https://a.test\ndeny   tunnel https://b.test  # c\n");
     formats("tunnel  https://a.test\ntunnel https://b.test   note \"x\"\n",
             "tunnel https://a.test\ntunnel https://b.test note \"x\"\n");
     formats("expect tunnel https://a.test\nexpect deny tunnel https://b.test\n",

@@ -13,7 +13,7 @@ static char *outcome(const char *const *files, struct policy **out) {
     struct buf text;
     int r = load_files(files, files[0], NULL, out, &diags);
     buf_init(&text, 1 << 20);
-    assert_int_equal(policy_diags_format(&diags, &text), 0);
+    assert_int_equal(policy_diags_format(&diags, false, &text), 0);
     assert_int_equal(r, buf_len(&text) ? ERR_PARSE : 0);
     assert_true((*out != NULL) == (r == 0));
     char *s = strdup(buf_cstr(&text));
@@ -183,7 +183,7 @@ static void test_reader(void **state) {
         policy_diags_init(&diags);
         buf_init(&out, 4096);
         assert_int_equal(policy_load(&in, &p, &diags), ERR_PARSE);
-        policy_diags_format(&diags, &out);
+        policy_diags_format(&diags, false, &out);
         assert_string_equal(buf_cstr(&out), rows[i][1]);
         buf_release(&out);
         policy_diags_release(&diags);
