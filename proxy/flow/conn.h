@@ -80,6 +80,7 @@ struct conn {
     bool chunked_out; /* of the answer under way */
     bool first_done;  /* a request has been served: what is idle now is a kept connection */
     uint64_t drain_left;
+    bool drain_long; /* … and the client may take its time for it */
 };
 
 /* Takes an accepted descriptor. NULL: out of memory; the descriptor is closed. */

@@ -45,6 +45,10 @@ static void h1_set_reading(struct conn *conn) {
         io_pause(conn->io);
 }
 
+static bool h1_closes(const struct conn *conn) {
+    return conn->close_after || conn->half_closed || conn->box->engine->draining;
+}
+
 static const struct engine_limits *h1_limits(const struct conn *conn) {
     return &conn->box->engine->config.limits;
 }
@@ -143,10 +147,12 @@ static size_t h1_feed(struct conn *conn, struct slice in) {
         if (step == HTTP1_STEP_MORE)
             break;
         if (step == HTTP1_STEP_DONE) {
-            if (draining)
-                conn->phase = H1_HEAD;
-            else
+            if (!draining)
                 h1_body_done(conn);
+            else if (h1_closes(conn))
+                conn_linger(conn, 0);
+            else
+                conn->phase = H1_HEAD;
             break;
         }
         if (draining) {
@@ -250,7 +256,7 @@ static void h1_read_body(struct conn *conn) {
         h1_ended(conn);
         return;
     }
-    if (conn->phase == H1_BODY)
+    if (conn->phase == H1_BODY || conn->drain_long)
         io_deadline(conn->io, h1_limits(conn)->body_ms);
     conn->running = true;
     size_t spent = h1_feed(conn, slice_make(bytes, got));
@@ -324,15 +330,16 @@ void conn_http1_begin(struct conn *conn) {
 
 /* ---- what exchanges ask for ---- */
 
-/* May the connection go on after an answer that came before the request's end? */
-static bool h1_settles(const struct conn *conn, const struct xchg *x) {
-    if (conn->phase != H1_BODY)
-        return true;
-    return conn->body.framing == HTTP_BODY_LENGTH && conn->body.left <= H1_SETTLE && !x->req.expect_continue;
+/* Does the client send all of its request before it looks for an answer? Not if it still waits for leave to begin. */
+static bool h1_drains(const struct conn *conn, const struct xchg *x) {
+    return conn->phase == H1_BODY && x->drain && (!x->req.expect_continue || x->proceed_said);
 }
 
-static bool h1_closes(const struct conn *conn) {
-    return conn->close_after || conn->half_closed || conn->box->engine->draining;
+/* May the connection go on after an answer that came before the request's end? */
+static bool h1_settles(const struct conn *conn, const struct xchg *x) {
+    if (conn->phase != H1_BODY || h1_drains(conn, x))
+        return true;
+    return conn->body.framing == HTTP_BODY_LENGTH && conn->body.left <= H1_SETTLE && !x->req.expect_continue;
 }
 
 /* A client that can't be written to is gone; the exchange is told before this returns. */
@@ -431,14 +438,15 @@ static struct io *h1_raw(struct xchg *x, struct buf *ahead) {
     return conn->io;
 }
 
-/* The answer is complete, the request may not be. */
-static void h1_whole(struct conn *conn, bool settles) {
+/* The answer is complete, the request may not be. `drain`: so much of it is read all the same. */
+static void h1_whole(struct conn *conn, bool settles, uint64_t drain) {
     io_flush(conn->io);
     bool closes = h1_closes(conn);
-    if (conn->phase == H1_BODY && !closes && settles) {
+    conn->drain_long = drain > 0;
+    if (conn->phase == H1_BODY && (drain || (!closes && settles))) {
         conn->phase = H1_DRAIN;
-        conn->drain_left = H1_SETTLE;
-        io_deadline(conn->io, h1_limits(conn)->linger_ms);
+        conn->drain_left = drain ? drain : H1_SETTLE;
+        io_deadline(conn->io, drain ? h1_limits(conn)->body_ms : h1_limits(conn)->linger_ms);
     } else if (conn->phase == H1_BODY || closes) {
         conn_linger(conn, H1_DRAIN_BODY);
     } else {
@@ -449,6 +457,7 @@ static void h1_whole(struct conn *conn, bool settles) {
 static void h1_over(struct xchg *x, bool whole) {
     struct conn *conn = x->conn;
     bool settles = h1_settles(conn, x);
+    uint64_t drain = h1_drains(conn, x) ? x->drain : 0;
     conn->x = NULL;
     conn->first_done = true;
     if (conn->state != CONN_HTTP)
@@ -462,7 +471,7 @@ static void h1_over(struct xchg *x, bool whole) {
         conn_http1_tunnel(conn, &x->target.host, x->target.port);
         return;
     }
-    h1_whole(conn, settles);
+    h1_whole(conn, settles, drain);
     h1_run(conn);
 }
 

@@ -10,9 +10,8 @@
 #define GATE_HELD_MAX (GIT_SECTION_MAX + IO_SCRATCH)
 #define GATE_EARLY                                                                                           \
     (256u << 10) /* a push up to this length is judged whole, before a byte of it goes upstream */
-#define GATE_TAIL_MAX (64u << 10)  /* bytes of the end of a longer one, which wait for the verdict */
-#define GATE_INFLATE  16384        /* bytes inflated in one step */
-#define GATE_DRAIN    (8ull << 30) /* bytes of a refused push that are read and thrown away */
+#define GATE_TAIL_MAX (64u << 10) /* bytes of the end of a longer one, which wait for the verdict */
+#define GATE_INFLATE  16384       /* bytes inflated in one step */
 
 void gitgate_free(struct gitgate *gate) {
     if (!gate)
@@ -24,7 +23,6 @@ void gitgate_free(struct gitgate *gate) {
     buf_release(&gate->plain);
     buf_release(&gate->text);
     buf_release(&gate->tail);
-    buf_release(&gate->report);
     gitproof_free(gate->proof);
     free(gate->wants);
     free(gate->refs);
@@ -46,8 +44,7 @@ bool gitgate_undecided(const struct xchg *x) {
 }
 
 bool gitgate_reads(const struct xchg *x) {
-    return x->state == XCHG_SECTION || (x->state == XCHG_RELAY && x->gate &&
-                                        (x->gate->phase == GATE_PACK || x->gate->phase == GATE_REFUSED));
+    return x->state == XCHG_SECTION || (x->state == XCHG_RELAY && gitgate_undecided(x));
 }
 
 void gitgate_record(struct xchg *x, struct record *r) {
@@ -173,12 +170,6 @@ static void gate_pass_on(struct xchg *x, struct slice bytes) {
 
 void gitgate_feed(struct xchg *x, struct slice bytes) {
     struct gitgate *gate = x->gate;
-    if (gate->phase == GATE_REFUSED) {
-        gate->thrown += bytes.n;
-        if (gate->thrown > GATE_DRAIN)
-            gitgate_answer(x);
-        return;
-    }
     if (x->state == XCHG_SECTION && buf_put(&gate->held, bytes)) {
         gitgate_unreadable(x, "push-too-long", "the command list is too long");
         return;
@@ -198,7 +189,6 @@ void gitgate_body_end(struct xchg *x) {
         gitgate_unreadable(x, "push-malformed", "the body ended before the command list did");
         break;
     case GATE_PACK: gate_decide(x); break;
-    case GATE_REFUSED: gitgate_answer(x); break;
     case GATE_PASSED: break;
     }
 }

@@ -3,7 +3,8 @@
  * goes upstream. All commands stand or fall together.
  *
  *     gitgate_begin (XCHG_SECTION) - gitgate_feed… - permitted: xchg_go, and gitgate_held() goes up first, in the bytes received
- *                                                  - refused: an answer of status 200 in git's own words
+ *                                                  - refused: an answer of status 200 in git's own words, at once; the
+ *                                                    rest of the request is thrown away
  *
  * By the command list alone a forced update can't be told from a fast-forward. Where the verdict hangs on that, the pack
  * is read too (gitproof.h). A push of up to 256 KiB is read whole first. A longer one goes upstream while it is read, and

@@ -7,7 +7,8 @@
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
-#define GATE_REPORT_MAX (12u << 20) /* bytes of a refusal: a line for each of GIT_COMMANDS_MAX refs */
+#define GATE_DRAIN      (8ull << 30) /* bytes of a refused push that are read and thrown away */
+#define GATE_REPORT_MAX (12u << 20)  /* bytes of a refusal: a line for each of GIT_COMMANDS_MAX refs */
 
 static struct slice gate_reason(size_t i, void *arg) {
     struct xchg *x = arg;
@@ -41,39 +42,36 @@ static void gate_message(struct xchg *x, struct slice reason, struct buf *out) {
     buf_printf(out, "exeat: sandbox %s, decision %s\n", x->box->name, x->decision.id.text);
 }
 
-void gitgate_answer(struct xchg *x) {
-    struct http_field field = {.name = SLICE("Cache-Control"), .value = SLICE("no-cache")};
-    x->status = 200;
-    int r = x->client->own(x, 200, SLICE(GIT_PUSH_RESULT), buf_slice(&x->gate->report), &field, 1);
-    xchg_end(x, r == 0);
-}
-
 /*
- * Status 200 and git's own report: git then prints which ref was refused, and why. It comes to read the answer only when
- * it has sent the whole pack; an answer before that makes it send the rest as if it were another push. So the rest is
- * read and thrown away, on this host, and nothing of it goes upstream.
+ * Status 200 and git's own report, at once: git shows the message while it is still sending, and who reads early (HTTP of
+ * Go) stops sending. git itself sends all of its pack in any case. What was tried to have it stop, with git 2.39 and 2.55
+ * and a pack of 60 MB, which this answer lets it send to this host and no further:
+ *
+ *   "Connection: close"        libcurl stops, and git sends the rest as further pushes, 43 of them with 56 MB
+ *   … and then a reset         the same, and git doesn't show the refs any more
+ *   … and then empty answers   git stops after 2 MB, no sooner in time, and says "Everything up-to-date"
+ *   status 403                 git stops after 65 kB, shows no reason, and says "Everything up-to-date"
+ *
+ * So the connection is kept, and the rest of the body is read and thrown away by the transport.
  */
 void gitgate_refuse(struct xchg *x, const char *code, struct slice reason) {
     struct gitgate *gate = x->gate;
-    struct buf message;
-    buf_init(&gate->report, GATE_REPORT_MAX);
+    struct http_field field = {.name = SLICE("Cache-Control"), .value = SLICE("no-cache")};
+    struct buf report, message;
+    buf_init(&report, GATE_REPORT_MAX);
     buf_init(&message, 65536);
     xchg_record(x, true, code, reason);
     gate_message(x, reason, &message);
-    int r = git_report_refusal(&gate->report, &gate->push, gate->bad ? gate_reason_bad : gate_reason, x,
+    int r = git_report_refusal(&report, &gate->push, gate->bad ? gate_reason_bad : gate_reason, x,
                                buf_slice(&message));
+    if (r == 0) {
+        x->status = 200;
+        x->drain = GATE_DRAIN;
+        r = x->client->own(x, 200, SLICE(GIT_PUSH_RESULT), buf_slice(&report), &field, 1);
+    }
     buf_release(&message);
-    buf_release(&gate->held);
-    buf_release(&gate->tail);
-    gitproof_free(gate->proof);
-    gate->proof = NULL;
-    gate->phase = GATE_REFUSED;
-    if (r)
-        xchg_end(x, false);
-    else if (x->body_done)
-        gitgate_answer(x);
-    else
-        x->client->want_body(x, true);
+    buf_release(&report);
+    xchg_end(x, r == 0);
 }
 
 void gitgate_unreadable(struct xchg *x, const char *code, const char *why) {

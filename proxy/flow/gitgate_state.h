@@ -19,8 +19,7 @@ enum gate_phase {
     GATE_LIST, /* the command list is being read */
     GATE_PACK, /* the verdict hangs on what the pack proves, which is being read: up to GATE_EARLY bytes of the body
                    * are held, then it goes upstream as it comes, but for its end */
-    GATE_PASSED,  /* permitted: nothing more is read here */
-    GATE_REFUSED, /* `report` is the answer, as soon as the rest of the body has come */
+    GATE_PASSED, /* permitted: nothing more is read here */
 };
 
 struct gitgate {
@@ -38,8 +37,6 @@ struct gitgate {
     size_t nrefs, nwants;
     struct gitproof *proof;
     bool bad; /* the push could not be read */
-    struct buf report;
-    uint64_t thrown; /* bytes that came after the refusal */
 };
 
 /* ---- gitgate_judge.c ---- */
@@ -51,9 +48,9 @@ int gitgate_judge(struct xchg *x);
 /* Gives each ref the operation that was proved. Returns how many wanted proofs failed. */
 size_t gitgate_prove(struct gitgate *gate);
 
-/* ---- gitgate_refuse.c: the exchange may be over when they return ---- */
+/* ---- gitgate_refuse.c: the exchange is over when they return ---- */
 
-/* Refuses the push as a whole: recorded now, answered when its body has ended. `code` NULL: the policy's own. */
+/* Refuses the push as a whole. `code` NULL: the policy's own. */
 void gitgate_refuse(struct xchg *x, const char *code, struct slice reason);
 
 /* … because it can't be read, so that no ref is named. */
@@ -64,8 +61,5 @@ void gitgate_refuse_unproved(struct xchg *x);
 
 /* The push is permitted. True: the rule's limit is used up, so it is refused. */
 bool gitgate_limited(struct xchg *x);
-
-/* The body of a refused push has ended: answers. */
-void gitgate_answer(struct xchg *x);
 
 #endif
