@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "proxy/flow/gitask.h"
 #include "proxy/flow/gitgate_state.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -23,6 +24,7 @@ void gitgate_free(struct gitgate *gate) {
     buf_release(&gate->plain);
     buf_release(&gate->text);
     buf_release(&gate->tail);
+    gitask_free(gate->ask);
     gitproof_free(gate->proof);
     free(gate->wants);
     free(gate->refs);
@@ -40,7 +42,7 @@ void gitgate_sent(struct xchg *x) {
 }
 
 bool gitgate_undecided(const struct xchg *x) {
-    return x->gate && x->gate->phase == GATE_PACK;
+    return x->gate && (x->gate->phase == GATE_PACK || x->gate->phase == GATE_ASK);
 }
 
 bool gitgate_reads(const struct xchg *x) {
@@ -69,12 +71,20 @@ static void gate_decide(struct xchg *x) {
     struct gitgate *gate = x->gate;
     if (!gitproof_whole(gate->proof))
         gitproof_fail(gate->proof, "it ends too early");
-    if (gitgate_prove(gate)) {
+    if (gitgate_prove(gate) == 0 || !gitgate_ask(x))
+        gitgate_conclude(x);
+}
+
+void gitgate_conclude(struct xchg *x) {
+    struct gitgate *gate = x->gate;
+    if (!gitgate_proved(gate)) {
         gitgate_refuse_unproved(x);
         return;
     }
     if (gitgate_limited(x))
         return;
+    gitask_free(gate->ask);
+    gate->ask = NULL;
     gitproof_free(gate->proof);
     gate->proof = NULL;
     gate->phase = GATE_PASSED;
@@ -189,6 +199,7 @@ void gitgate_body_end(struct xchg *x) {
         gitgate_unreadable(x, "push-malformed", "the body ended before the command list did");
         break;
     case GATE_PACK: gate_decide(x); break;
+    case GATE_ASK:
     case GATE_PASSED: break;
     }
 }

@@ -10,7 +10,7 @@
  * is read too (gitproof.h). A push of up to 256 KiB is read whole first. A longer one goes upstream while it is read, and
  * its end waits here: proved, it follows and the push is done; not proved, the upstream's connection is cut, so that the
  * server has a pack without an end, which it throws away, and the client gets git's own report all the same. Whatever
- * the upstream says before that waits, too.
+ * the upstream says before that waits, too. What the pack leaves open the server is asked for (gitask.h), while the end waits.
  *
  * A gzip body is inflated for reading, within limits, and passed on unchanged.
  */

@@ -107,19 +107,27 @@ int gitgate_judge(struct xchg *x) {
     return ERR_INCOMPLETE;
 }
 
+bool gitgate_prove_ref(struct gitgate *gate, size_t i, const char *by) {
+    struct facts_ref *ref = &gate->refs[i];
+    enum git_answer answer = gitproof_ask(gate->proof, ref->old, ref->new);
+    ref->op = answer == GIT_YES ? FACTS_UPDATE : FACTS_FORCE;
+    ref->unproved = answer == GIT_UNKNOWN;
+    gate->record_refs[i].op = slice_str(facts_op_name(ref->op));
+    if (answer != GIT_UNKNOWN)
+        gate->record_refs[i].proof = slice_str(by);
+    return answer == GIT_YES;
+}
+
 size_t gitgate_prove(struct gitgate *gate) {
     size_t failed = 0;
-    for (size_t i = 0; i < gate->nrefs; i++) {
-        struct facts_ref *ref = &gate->refs[i];
-        if (!gate->wants[i])
-            continue;
-        enum git_answer answer = gitproof_ask(gate->proof, ref->old, ref->new);
-        ref->op = answer == GIT_YES ? FACTS_UPDATE : FACTS_FORCE;
-        ref->unproved = answer == GIT_UNKNOWN;
-        failed += answer != GIT_YES;
-        gate->record_refs[i].op = slice_str(facts_op_name(ref->op));
-        if (answer != GIT_UNKNOWN)
-            gate->record_refs[i].proof = SLICE("pack");
-    }
+    for (size_t i = 0; i < gate->nrefs; i++)
+        failed += gate->wants[i] && !gitgate_prove_ref(gate, i, "pack");
     return failed;
+}
+
+bool gitgate_proved(const struct gitgate *gate) {
+    for (size_t i = 0; i < gate->nrefs; i++)
+        if (gate->wants[i] && gate->refs[i].op != FACTS_UPDATE)
+            return false;
+    return true;
 }

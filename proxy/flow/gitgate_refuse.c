@@ -2,6 +2,7 @@
  * Refusing a push so that git says which ref, why, and what would be permitted.
  */
 #include "base/clock.h"
+#include "proxy/flow/gitask.h"
 #include "proxy/flow/gitgate_state.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -108,8 +109,11 @@ void gitgate_refuse_unproved(struct xchg *x) {
     struct buf reason;
     char why[ERRMSG_MAX] = "";
     const char *failed = gitproof_failed(x->gate->proof);
+    const char *unasked = x->gate->ask ? gitask_failed(x->gate->ask) : NULL;
     if (failed)
-        snprintf(why, sizeof why, "; the pack can't be looked through: %s", failed);
+        snprintf(why, sizeof why, "; the pack can't be looked through: %.900s", failed);
+    else if (unasked)
+        snprintf(why, sizeof why, "; the server was asked in vain: %.900s", unasked);
     buf_init(&reason, 16384);
     policy_judge(x->box->policy, &x->facts, &x->verdict);
     refusal_policy_text(x, 8, &reason);

@@ -11,6 +11,7 @@
 #include "proxy/flow/gitproof.h"
 #include "proxy/flow/record.h"
 
+struct gitask;
 struct xchg;
 
 #define GATE_GUNZIP_MAX (1u << 30) /* what a pack in a gzip body may inflate to */
@@ -19,6 +20,7 @@ enum gate_phase {
     GATE_LIST, /* the command list is being read */
     GATE_PACK, /* the verdict hangs on what the pack proves, which is being read: up to GATE_EARLY bytes of the body
                    * are held, then it goes upstream as it comes, but for its end */
+    GATE_ASK,    /* it has been read, and the server is asked for what it leaves open (gitask.h) */
     GATE_PASSED, /* permitted: nothing more is read here */
 };
 
@@ -36,7 +38,9 @@ struct gitgate {
     bool *wants; /* refs whose update is permitted only as a fast-forward */
     size_t nrefs, nwants;
     struct gitproof *proof;
-    bool bad; /* the push could not be read */
+    struct gitask *ask; /* NULL: the server was not asked */
+    size_t asking;      /* about this ref */
+    bool bad;           /* the push could not be read */
 };
 
 /* ---- gitgate_judge.c ---- */
@@ -45,8 +49,26 @@ struct gitgate {
  * ERR_DENIED: refused, the exchange may be over. */
 int gitgate_judge(struct xchg *x);
 
-/* Gives each ref the operation that was proved. Returns how many wanted proofs failed. */
+/* Gives each ref whose proof is wanted the operation that the pack proves. Returns how many are no fast-forwards, or not
+ * proved. */
 size_t gitgate_prove(struct gitgate *gate);
+
+/* The same for one ref, by what is known now; `by` (a literal) is for the record. True: a fast-forward. */
+bool gitgate_prove_ref(struct gitgate *gate, size_t i, const char *by);
+
+/* Has all been proved that was wanted? */
+bool gitgate_proved(const struct gitgate *gate);
+
+/* ---- gitgate_ask.c ---- */
+
+/* Asks the server for what the pack leaves open. True: gitgate_conclude will be called; the phase is GATE_ASK. False:
+ * there is nothing to ask, or it can't be (then gitask_failed says why, if there is an `ask`). */
+bool gitgate_ask(struct xchg *x);
+
+/* ---- gitgate.c ---- */
+
+/* All that can be known is known: passes the push on, or refuses it. The exchange may be over when it returns. */
+void gitgate_conclude(struct xchg *x);
 
 /* ---- gitgate_refuse.c: the exchange is over when they return ---- */
 

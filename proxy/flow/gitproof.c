@@ -52,20 +52,29 @@ void gitproof_fail(struct gitproof *proof, const char *why) {
     gitproof_drop(proof);
 }
 
+struct git_objects *gitproof_objects(struct gitproof *proof) {
+    return &proof->objects;
+}
+
+bool gitproof_count(struct gitproof *proof) {
+    *proof->used += proof->objects.kept - proof->counted;
+    proof->counted = proof->objects.kept;
+    return *proof->used <= GITPROOF_WORKER_MEMORY;
+}
+
 void gitproof_feed(struct gitproof *proof, struct slice plain) {
     size_t took = 0;
     if (proof->failed || plain.n == 0)
         return;
     int r = proof->whole ? 0 : pack_feed(&proof->pack, plain, &took);
     proof->whole = r == 0;
-    *proof->used += proof->objects.kept - proof->counted;
-    proof->counted = proof->objects.kept;
+    bool room = gitproof_count(proof);
     if (r && r != ERR_INCOMPLETE) {
         struct errmsg why = proof->pack.error;
         gitproof_fail(proof, why.text);
     } else if (r == 0 && took < plain.n) {
         gitproof_fail(proof, "there are bytes behind it");
-    } else if (*proof->used > GITPROOF_WORKER_MEMORY) {
+    } else if (!room) {
         gitproof_fail(proof, "too much is being looked through at once");
     }
 }

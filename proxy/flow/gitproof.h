@@ -2,7 +2,8 @@
  * Proving what a push does by its pack: is an update a fast-forward?
  *
  * The pack is read as it streams by (proxy/codec/pack.h). What its commits say about their parents is true by their
- * hashes; what they don't say is not proved. Memory is bounded for one push and for all pushes of a worker together.
+ * hashes; what they don't say is not proved, but by further commits that the server is asked for (gitask.h). Memory is
+ * bounded for one push and for all pushes of a worker together.
  */
 #ifndef PROXY_FLOW_GITPROOF_H
 #define PROXY_FLOW_GITPROOF_H
@@ -30,6 +31,11 @@ bool gitproof_whole(const struct gitproof *proof);
 /* Nothing can be proved any more, for this reason; the first one counts. NULL: all is well. */
 void gitproof_fail(struct gitproof *proof, const char *why);
 const char *gitproof_failed(const struct gitproof *proof);
+
+/* The store that the pack's objects are in: more may be put there, from elsewhere, as long as gitproof_count says after
+ * each step that there is room (if not, nothing more may come). Only while gitproof_whole. */
+struct git_objects *gitproof_objects(struct gitproof *proof);
+bool gitproof_count(struct gitproof *proof);
 
 /* Is the way from `old` to `young` a fast-forward? GIT_UNKNOWN unless the pack is whole. */
 enum git_answer gitproof_ask(const struct gitproof *proof, struct slice old, struct slice young);

@@ -18,7 +18,7 @@
  *     code         the same as a stable word: "no-rule-for-method"
  *     rule         file:line of the rule that decided
  *     method, url  url without user name, query values left out ("?page=*") unless they are asked for
- *     git          {"service": "git-receive-pack", "refs": [{"ref", "old", "new", "op"}], "omitted": N}
+ *     git          {"service": "git-receive-pack", "refs": [{"ref", "old", "new", "op", "proof"}], "omitted": N}
  *     credential   the name of the credential that is lent; never more than its name
  *     upstream     address:port connected to
  *     status       HTTP status that the client got
@@ -59,7 +59,8 @@ enum record_has {
 
 struct record_ref {
     struct slice ref, old, new, op;
-    struct slice proof; /* of an update: what it was told from a fast-forward by: "pack", or "none" */
+    struct slice proof; /* of an update: what told whether it is a fast-forward: "pack", "server" (which was asked for what
+                           the pack left open), or "none" */
 };
 
 struct record {

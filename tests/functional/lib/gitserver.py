@@ -3,7 +3,8 @@
     git = t.use(GitServer(tls=pki.leaf("g.test"), users={"x-access-token": "SECRET-A"}))
     git.create("acme/app.git")                  # bare, with one commit on main
     git.refs("acme/app.git")                    # {"refs/heads/main": "<id>"}
-    git.hits                                    # what was asked: method, path, query, user, password, status
+    git.hits                                    # what was asked: method, path, query, user, password, status;
+                                                # request.start is the beginning of the body
 
 `users` are those that may in (Basic); without it everybody may. `private=False` lets everybody fetch, so
 that only pushes need a user.
@@ -24,6 +25,8 @@ ENV = {
     "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
     "GIT_CONFIG_KEY_1": "init.defaultBranch", "GIT_CONFIG_VALUE_1": "main",
 }
+
+KEPT = 65536  # bytes of a request's body
 
 
 def backend():
@@ -115,6 +118,7 @@ class GitServer(raw.Listener):
 
     def _one(self, connection, request):
         hit = Hit(request, *self._credentials(request))
+        request.start = b""
         self.hits.append(hit)
         if not self._may(hit):
             connection.read_body(request)
@@ -174,6 +178,8 @@ class GitServer(raw.Listener):
     @staticmethod
     def _feed(connection, request, process):
         def give(data):
+            if len(request.start) < KEPT:
+                request.start += data
             try:
                 process.stdin.write(data)
             except (OSError, ValueError):

@@ -1,0 +1,371 @@
+"""Where a push brings too little history for a proof, the server is asked for it; a server that lies proves nothing."""
+import os
+import random
+import struct
+import subprocess
+import time
+import zlib
+
+import gitserver
+import pushes
+import raw
+import tap
+
+REPO = pushes.REPO
+POLICY = pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* create update delete with forge\n"
+CLONE = pushes.CLONE
+PUSH = CLONE + "git push origin %s:fix/1 || echo refused-$?\n"
+FORCE = CLONE + "git push --force origin %s:fix/1 || echo refused-$?\n"
+BIG = "head -c 3000000 /dev/urandom > big; git add big; git commit -qm big; "
+UPLOAD = "/acme/app.git/git-upload-pack"
+RESULT = [("Content-Type", "application/x-git-upload-pack-result")]
+
+
+def serve(t, config=None, sha256=False, **options):
+    """A server whose main has five commits more than the root; fix/1 is at the second of them."""
+    git = pushes.serve(t, repo=False, **options)
+    git.create(REPO, config=config, sha256=sha256)
+    git.line = [git.refs(REPO)["refs/heads/main"]]
+    for i in range(5):
+        git.line.append(git.commit(REPO, "refs/heads/main", {"README": "hello\n", "n": "%d\n" % i}, "m%d" % i, parent=git.line[-1]))
+    git.git(REPO, "update-ref", "refs/heads/fix/1", git.line[2])
+    return git
+
+
+def asked(git):
+    """The fetches that exeat made itself."""
+    return [h for h in git.hits if any(v.startswith("exeat/") for v in h.request.all("user-agent"))]
+
+
+def at(git):
+    return git.refs(REPO)["refs/heads/fix/1"]
+
+
+def the_ref(r, verdict):
+    found = [ref for v in r.verdicts(verdict=verdict) for ref in (v.get("git") or {}).get("refs", ()) if ref["ref"] == "refs/heads/fix/1"]
+    tap.equal(len(found), 1, str(r))
+    return found[0]
+
+
+def passes(git, r, new, proof="server"):
+    tap.lacks(r.out, "refused-", str(r))
+    ref = the_ref(r, "allow")
+    tap.equal((ref["op"], ref["proof"], at(git)), ("update", proof, new), str(r))
+
+
+def refused(git, r, old, proof):
+    tap.contains(r.out, "refused-1", str(r))
+    tap.contains(r.err, "! [remote rejected]")
+    ref = the_ref(r, "deny")
+    tap.equal((ref["op"], ref["proof"], at(git)), ("force", proof, old), str(r))
+
+
+@tap.test(timeout=120)
+def a_branch_moved_on_to_known_commits_passes(t):
+    git = serve(t)
+    r = pushes.run(git, POLICY, PUSH % git.line[5])
+    passes(git, r, git.line[5])
+    tap.equal([h.method for h in asked(git)], ["GET", "POST"])
+    body = asked(git)[1].request.start
+    tap.equal((body.count(b"want "), body.count(b"want " + git.line[5].encode()), body.count(b"have " + git.line[2].encode()), b"filter tree:0" in body),
+              (1, 1, 1, True))
+
+
+@tap.test(timeout=120)
+def a_branch_moved_back_or_aside_is_forced(t):
+    git = serve(t)
+    aside = git.commit(REPO, "refs/heads/aside", {"x": "y\n"}, "aside", parent=git.line[1])
+    orphan = git.commit(REPO, "refs/heads/orphan", {"x": "y\n"}, "orphan")
+    for where in (git.line[1], git.line[0], aside, orphan):
+        r = pushes.run(git, POLICY, FORCE % where)
+        refused(git, r, git.line[2], "server")
+    tap.equal(len(asked(git)), 8)
+    posts = [h for h in pushes.posts(git, "git-receive-pack") if h.request.header("content-length") != "4"]
+    tap.equal(posts, [])
+
+
+@tap.test(timeout=120)
+def new_commits_on_top_of_known_ones(t):
+    for big in ("", BIG):
+        git = serve(t)
+        grow = CLONE + "git checkout -q %s; echo a > a; git add a; git commit -qm a; " + big + "git push origin HEAD:fix/1; git rev-parse HEAD\n"
+        r = pushes.run(git, POLICY, grow % git.line[4])
+        passes(git, r, r.out.split()[-1])
+        git = serve(t)
+        r = pushes.run(git, POLICY, (grow % git.line[1]).replace("git push", "git push --force").replace("; git rev-parse", " || echo refused-$?; git rev-parse"))
+        refused(git, r, git.line[2], "server")
+        time.sleep(0.3)
+        tap.equal(at(git), git.line[2])
+
+
+@tap.test(timeout=120)
+def a_merge_of_known_history_passes(t):
+    git = serve(t)
+    aside = git.commit(REPO, "refs/heads/aside", {"x": "y\n"}, "aside", parent=git.line[1])
+    r = pushes.run(git, POLICY, CLONE + "git checkout -q %s; git merge -q -s ours -m merged %s; git push origin HEAD:fix/1; git rev-parse HEAD\n"
+                   % (aside, git.line[4]))
+    passes(git, r, r.out.split()[-1])
+
+
+@tap.test(timeout=120)
+def several_refs_are_asked_about_in_turn(t):
+    git = serve(t)
+    git.git(REPO, "update-ref", "refs/heads/fix/2", git.line[3])
+    r = pushes.run(git, POLICY, CLONE + "git push origin %s:fix/1 %s:fix/2 %s:refs/heads/fix/new" % (git.line[5], git.line[4], git.line[0]))
+    passes(git, r, git.line[5])
+    tap.equal(git.refs(REPO)["refs/heads/fix/2"], git.line[4])
+    r = pushes.run(git, POLICY, CLONE + "git push --force origin %s:fix/1 %s:fix/2 || echo refused-$?" % (git.line[4], git.line[5]))
+    refused(git, r, git.line[5], "server")
+
+
+@tap.test(timeout=120)
+def sha256(t):
+    git = serve(t, sha256=True)
+    passes(git, pushes.run(git, POLICY, PUSH % git.line[5]), git.line[5])
+    refused(git, pushes.run(git, POLICY, FORCE % git.line[0]), git.line[5], "server")
+
+
+@tap.test(timeout=120)
+def a_server_without_filters(t):
+    git = serve(t, config={"uploadpack.allowFilter": "false"})
+    passes(git, pushes.run(git, POLICY, PUSH % git.line[5]), git.line[5])
+    tap.lacks(asked(git)[1].request.start, b"filter")
+    refused(git, pushes.run(git, POLICY, FORCE % git.line[0]), git.line[5], "server")
+
+
+@tap.test(timeout=120)
+def the_credential_goes_with_it_and_it_is_on_record(t):
+    git = serve(t)
+    r = pushes.run(git, POLICY, PUSH % git.line[5])
+    passes(git, r, git.line[5])
+    tap.equal([(h.user, h.password) for h in asked(git)], [("x-access-token", pushes.SECRET)] * 2)
+    verdict = [v for v in r.verdicts(verdict="allow") if (v.get("git") or {}).get("refs")][0]
+    errands = r.events("errand", id=verdict["id"])
+    tap.equal([(e["method"], e["url"], e["credential"], e["reason"]) for e in errands],
+              [("GET", "https://g.test/acme/app.git/info/refs?service=*", "forge", "to prove a fast-forward"),
+               ("POST", "https://g.test" + UPLOAD, "forge", "to prove a fast-forward")])
+    order = [e["event"] for e in r.decisions if e.get("id") == verdict["id"]]
+    tap.equal(order, ["errand", "errand", "verdict", "outcome"])
+
+
+@tap.test(timeout=120)
+def nothing_is_asked_where_the_pack_is_enough_or_no_proof_would_help(t):
+    git = serve(t)
+    r = pushes.run(git, POLICY, CLONE + "git checkout -q fix/1; echo a > a; git add a; git commit -qm a; git push origin fix/1; git rev-parse HEAD")
+    passes(git, r, r.out.split()[-1], "pack")
+    r = pushes.run(git, POLICY, CLONE + "git push origin %s:refs/heads/other || echo refused-$?" % git.line[5])
+    tap.contains(r.out, "refused-1")
+    tap.equal(asked(git), [])
+
+
+GZIPPED = r"""cat > ../g.py <<'EOF'
+import gzip, subprocess
+def git(*a, stdin=None): return subprocess.run(("git",) + a, input=stdin, stdout=subprocess.PIPE, check=True).stdout
+old, new = git("rev-parse", "origin/fix/1", "%s").decode().split()
+line = b"%%s %%s refs/heads/fix/1\0 report-status" %% (old.encode(), new.encode())
+pack = git("pack-objects", "-q", "--revs", "--stdout", stdin=b"%%s\n^origin/main\n" %% new.encode())
+open("../body", "wb").write(gzip.compress(b"%%04x%%s0000" %% (len(line) + 4, line) + pack, 1))
+EOF
+python3 ../g.py; curl -sS -H 'Content-Encoding: gzip' -H 'Content-Type: application/x-git-receive-pack-request' -H 'Expect:' \
+    --data-binary @../body https://g.test/acme/app.git/git-receive-pack | tr -d '\000'; echo
+"""
+
+
+@tap.test(timeout=120)
+def a_push_in_a_gzip_body(t):
+    git = serve(t)
+    r = pushes.run(git, POLICY, CLONE + GZIPPED % git.line[5])
+    tap.contains(r.out, "ok refs/heads/fix/1", str(r))
+    passes(git, r, git.line[5])
+    r = pushes.run(git, POLICY, CLONE + GZIPPED % git.line[0])
+    tap.contains(r.out, "ng refs/heads/fix/1 exeat: ", str(r))
+    tap.equal((the_ref(r, "deny")["op"], at(git)), ("force", git.line[5]))
+
+
+def instead(git, answer, path=UPLOAD, method="POST"):
+    """exeat's own requests for this path get this answer (bytes, or a function)."""
+    backend = git._backend
+
+    def choose(connection, request, hit):
+        if hit.path == path and hit.method == method and hit in asked(git):
+            connection.read_body(request)
+            hit.status = 200
+            if callable(answer):
+                answer(connection)
+            else:
+                connection.send(answer)
+        else:
+            backend(connection, request, hit)
+    git._backend = choose
+
+
+def pkt(data):
+    return b"%04x" % (len(data) + 4) + data
+
+
+def packed(pack):
+    return pkt(b"packfile\n") + b"".join(pkt(b"\1" + pack[i:i + 1000]) for i in range(0, len(pack), 1000)) + b"0000"
+
+
+def pack_of(git, *ids):
+    """A pack of these commits alone."""
+    return subprocess.run(["git", "-C", git.path(REPO), "pack-objects", "-q", "--stdout"], input="".join(i + "\n" for i in ids).encode(),
+                          env=gitserver.ENV, stdout=subprocess.PIPE, check=True).stdout
+
+
+def forged(git):
+    """A commit that names fix/1's as its parent: it has another id than the one that is pushed."""
+    tree = git.git(REPO, "rev-parse", git.line[0] + "^{tree}").strip()
+    return git.git(REPO, "commit-tree", tree, "-p", git.line[2], "-m", "forged").strip()
+
+
+def bomb():
+    """A pack of one blob that claims to be of 4 GiB, and goes on for a good part of it."""
+    return b"PACK" + struct.pack(">II", 2, 1) + bytes([0xb0, 0x80, 0x80, 0x80, 0x80, 0x01]) + zlib.compress(bytes(400 << 20), 1)
+
+
+def endless(connection):
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n\r\n" + pkt(b"packfile\n"))
+    try:
+        while True:
+            connection.send(pkt(b"\2counting\n") * 1000)
+    except (raw.Closed, OSError):
+        pass
+
+
+def cut(connection):
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + pkt(b"packfile\n") + pkt(b"\1PACK"))
+    connection.close()
+
+
+def lies(git):
+    return {
+        "garbage": raw.response(200, b"\0\1\2 garbage" * 1000, RESULT),
+        "html": raw.response(200, "<html>hello", [("Content-Type", "text/html")]),
+        "500": raw.response(500, "oops", reason="No"),
+        "401": raw.response(401, "who?", [("WWW-Authenticate", 'Basic realm="x"')], reason="No"),
+        "302": raw.response(302, "", [("Location", "https://g.test/elsewhere")], reason="Found"),
+        "err": raw.response(200, pkt(b"ERR upload-pack: not our ref"), RESULT),
+        "band 3": raw.response(200, pkt(b"packfile\n") + pkt(b"\3no"), RESULT),
+        "no pack": raw.response(200, pkt(b"acknowledgments\n") + pkt(b"NAK\n") + b"0000", RESULT),
+        "nothing": raw.response(200, b"", RESULT),
+        "an empty pack": raw.response(200, packed(pack_of(git)), RESULT),
+        "another commit": raw.response(200, packed(pack_of(git, forged(git))), RESULT),
+        "the old one": raw.response(200, packed(pack_of(git, git.line[2])), RESULT),
+        "a damaged pack": raw.response(200, packed(pack_of(git, git.line[5])[:-1] + b"x"), RESULT),
+        "half a pack": raw.response(200, packed(pack_of(git, git.line[5])[:-30]), RESULT),
+        "bytes behind": raw.response(200, packed(pack_of(git) + b"more"), RESULT),
+        "endless": endless,
+        "a bomb": raw.response(200, packed(bomb()), RESULT),
+        "cut": cut,
+        "gzip": raw.response(200, b"\x1f\x8b", RESULT + [("Content-Encoding", "gzip")]),
+        "not http": b"220 mail.test ready\r\n\r\n",
+    }
+
+
+def try_lie(git, name, proof, *args):
+    """What is pushed is a fast-forward in truth: it is refused for want of a proof, and for nothing else."""
+    backend = git._backend
+    instead(git, *args)
+    r = pushes.run(git, POLICY, PUSH % git.line[5])
+    git._backend = backend
+    print("# %s: %s" % (name, "".join(line[28:] for line in r.err.split("\n") if "push refused" in line)))
+    refused(git, r, git.line[2], proof)
+    git.hits.clear()
+
+
+@tap.test(timeout=300)
+def a_lying_server(t):
+    """A server that lies can make a proof fail, and make none."""
+    git = serve(t)
+    whole = ("an empty pack", "another commit", "the old one")
+    for name, lie in lies(git).items():
+        try_lie(git, name, "server" if name in whole else "none", lie)
+    adverts = {
+        "not git": b"<html>",
+        "v0": b"001e# service=git-upload-pack\n0000" + pkt(git.line[2].encode() + b" HEAD\0x\n") + b"0000",
+        "no fetch": pkt(b"version 2\n") + pkt(b"ls-refs\n") + b"0000",
+        "says no": pkt(b"ERR go away\n"),
+        "sha256": pkt(b"version 2\n") + pkt(b"fetch=filter\n") + pkt(b"object-format=sha256\n") + b"0000",
+        "half": pkt(b"version 2\n") + pkt(b"fetch=filter\n"),
+    }
+    for name, lie in adverts.items():
+        try_lie(git, name, "none", raw.response(200, lie), "/acme/app.git/info/refs", "GET")
+
+
+@tap.test(timeout=120)
+def a_hanging_server(t):
+    """Where a server hangs an update is forced as soon as the time is up."""
+    git = serve(t)
+    instead(git, lambda connection: time.sleep(30))
+    r = pushes.run(git, POLICY, PUSH % git.line[5])
+    refused(git, r, git.line[2], "none")
+    tap.contains(r.err, "within 1")
+    tap.ok(14 < r.seconds < 25, str(r))
+
+
+@tap.test(timeout=120)
+def a_client_that_goes_away_while_the_server_is_asked(t):
+    git = serve(t)
+    instead(git, lambda connection: time.sleep(3))
+    r = pushes.run(git, POLICY, CLONE + "timeout 1 git push origin %s:fix/1 || echo gone-$?; sleep 3; git ls-remote -q origin refs/heads/fix/1" % git.line[5])
+    tap.contains(r.out, "gone-124", str(r))
+    tap.contains(r.out, git.line[2], str(r))
+    tap.equal(at(git), git.line[2])
+
+
+@tap.test(timeout=120)
+def force_where_it_is_permitted_asks_nobody(t):
+    git = serve(t)
+    policy = pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* force with forge\n"
+    r = pushes.run(git, policy, FORCE % git.line[0])
+    tap.equal((at(git), asked(git)), (git.line[0], []), str(r))
+
+
+@tap.test(timeout=120)
+def long_history(t):
+    """Ten thousand commits are asked for and looked through."""
+    git = serve(t)
+    stream = "".join("commit refs/heads/long\ncommitter S <s@example.com> %d +0000\ndata 2\nc\n%s\n"
+                     % (1700000000 + i, "from %s\n" % git.line[2] if i == 0 else "") for i in range(10000))
+    git.git(REPO, "fast-import", "--quiet", stdin=stream.encode())
+    far = git.refs(REPO)["refs/heads/long"]
+    r = pushes.run(git, POLICY, PUSH % far)
+    passes(git, r, far)
+    print("# %.1f s" % r.seconds)
+
+
+@tap.test(timeout=400)
+def at_random_exeat_agrees_with_git(t):
+    """From anywhere to anywhere in a history of any shape, what passes is a fast-forward by git's own word."""
+    seed = int(os.environ.get("EXEAT_SEED", "0")) or random.randrange(1 << 30)
+    print("# EXEAT_SEED=%d" % seed)
+    rnd = random.Random(seed)
+    git = serve(t)
+    known = list(git.line)
+    for i in range(30):
+        parents = rnd.sample(known, rnd.choice([0, 1, 1, 1, 2, 2]))
+        tree = git.git(REPO, "rev-parse", rnd.choice(known) + "^{tree}").strip()
+        known.append(git.git(REPO, "commit-tree", tree, "-m", "r%d" % i, *[w for p in parents for w in ("-p", p)]).strip())
+        git.git(REPO, "update-ref", "refs/keep/%d" % i, known[-1])
+    tries, script = 12, [CLONE, "git fetch -q origin 'refs/keep/*:refs/keep/*'; git config advice.detachedHead false"]
+    for i in range(tries):
+        to = rnd.choice(known)
+        if rnd.random() < 0.4:
+            script.append("git checkout -q %s; git commit -q --allow-empty -m n%d; new=$(git rev-parse HEAD)" % (to, i))
+        else:
+            script.append("new=%s" % to)
+        script.append("old=$(git rev-parse refs/remotes/origin/fix/1); [ $old = $new ] && ff=same || { git merge-base --is-ancestor $old $new && ff=yes || ff=no; }; "
+                      "git push -q --force origin $new:fix/1 2>/dev/null && ok=yes || ok=no; git fetch -q origin; "
+                      "[ $(git rev-parse refs/remotes/origin/fix/1) = $new ] && at=new || at=old; echo $ff $ok $at")
+    r = pushes.run(git, POLICY, "\n".join(script).replace("set -e; ", ""), timeout=300)
+    rows = [line.split() for line in r.out.split("\n") if len(line.split()) == 3]
+    tap.equal(len(rows), tries, str(r))
+    print("# " + "; ".join(" ".join(row) for row in rows))
+    for ff, ok, where in rows:
+        tap.equal((ok, where), ("no", "old") if ff == "no" else ("yes", "new"), rows)
+    git.git(REPO, "fsck", "--strict")
+
+
+if __name__ == "__main__":
+    tap.main()
