@@ -9,14 +9,19 @@ static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 /* The last id made: 16 bytes, big-endian, time first. */
 static uint8_t last[16];
 
+/* Random bytes are fetched in advance: a system call for some dozens of ids. No secret is made of them. */
+static uint8_t pool[320];
+static size_t pool_left;
+
 static void random_bytes(uint8_t *p, size_t n) {
-    while (n) {
-        ssize_t got = getrandom(p, n, 0);
-        if (got > 0) {
-            p += got;
-            n -= (size_t)got;
-        }
+    for (size_t have = 0; pool_left < n && have < sizeof pool;) {
+        ssize_t got = getrandom(pool + have, sizeof pool - have, 0);
+        if (got > 0)
+            have += (size_t)got;
+        pool_left = have;
     }
+    pool_left -= n;
+    memcpy(p, pool + pool_left, n);
 }
 
 struct ulid ulid_new(void) {
