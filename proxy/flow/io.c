@@ -234,6 +234,11 @@ void io_resume(struct io *io) {
         event_active(&io->rd, EV_READ, 0);
 }
 
+bool io_at_rest(struct io *io) {
+    return io->state == IO_OPEN && io->end == IO_END_NOT && !io->write_failed && io->dry &&
+           buf_len(&io->queue) == 0 && !io_holds_bytes(io);
+}
+
 bool io_idle_ok(struct io *io) {
     char byte;
     if (io->state != IO_OPEN || io->end != IO_END_NOT || io->write_failed || buf_len(&io->unread) > 0)

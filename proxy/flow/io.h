@@ -160,6 +160,9 @@ int io_unread(struct io *io, struct slice bytes);
 void io_pause(struct io *io);
 void io_resume(struct io *io);
 
+/* As far as is known without a system call, nothing lies unread or unsent, and the connection has not ended. */
+bool io_at_rest(struct io *io);
+
 /* A look at an idle connection before it is used again: true if nothing has come and it has not ended. */
 bool io_idle_ok(struct io *io);
 

@@ -217,7 +217,8 @@ void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_m
     if (keep_ms)
         ms = keep_ms > UPSTREAM_KEEP_MS ? UPSTREAM_KEEP_MS : keep_ms > 1000 ? keep_ms - 1000 : 0;
     struct site *site = l->site;
-    if (reusable && ms && io_queued(link->io) == 0 && io_idle_ok(link->io)) {
+    /* what comes now, idle_take sees */
+    if (reusable && ms && (io_at_rest(link->io) || (io_queued(link->io) == 0 && io_idle_ok(link->io)))) {
         idle_add(l, ms);
     } else {
         p->open--;
