@@ -136,7 +136,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg) {
 }
 
 /* What is kept goes. */
-static void flush_kept(struct recorder *c) {
+void recorder_flush(struct recorder *c) {
     size_t n = c->nkept;
     if (n == 0)
         return;
@@ -149,14 +149,14 @@ static void flush_kept(struct recorder *c) {
 static void on_turn(evutil_socket_t fd, short what, void *arg) {
     (void)fd;
     (void)what;
-    flush_kept(arg);
+    recorder_flush(arg);
 }
 
 /* Puts a message beside those that are kept. */
 static void keep(struct recorder *c, const struct msg_out *m, uint64_t time_ms) {
     /* length and bytes; what does not fit any more waits for the next batch */
     if (c->nkept && m->n + sizeof(uint32_t) > c->kept.cap - c->kept.n)
-        flush_kept(c);
+        recorder_flush(c);
     if (c->nkept == 0) {
         msg_begin(&c->kept, c->batch, sizeof c->batch, RECORD_BATCH);
         c->kept_from = time_ms;
@@ -176,13 +176,14 @@ void recorder_send(struct recorder *c, const struct record *r) {
     }
     record_encode(r, &m, c->message, sizeof c->message);
     bool small = m.err == 0 && m.n < MSG_MAX / 2;
-    if (small && c->fd >= 0 && (r->event == RECORD_OUTCOME || c->nkept)) {
+    bool waits = r->event == RECORD_OUTCOME || (r->event == RECORD_VERDICT && !r->denied);
+    if (small && c->fd >= 0 && (waits || c->nkept)) {
         keep(c, &m, r->time_ms);
-        if (r->event != RECORD_OUTCOME)
-            flush_kept(c);
+        if (!waits)
+            recorder_flush(c);
         return;
     }
-    flush_kept(c);
+    recorder_flush(c);
     if (c->gap_count || !hand_over(c, &m))
         lose(c, 1, r->time_ms, r->time_ms);
 }

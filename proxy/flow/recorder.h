@@ -3,8 +3,9 @@
  * a bounded queue, what the queue can't take is counted, and as soon as there is room a `gap` record (sink "channel")
  * says how many are missing.
  *
- * A verdict is with the kernel (or in the queue) when recorder_send returns: a decision is recorded before it is acted on.
- * An outcome may be kept until the loop's turn ends, or goes along with the next verdict, in one message.
+ * Records of one turn of the loop go together, in one message: outcomes, and verdicts that permit. A decision is recorded
+ * before it is acted on, so whoever acts on a permission calls recorder_flush first. A refusal does not wait: it is with
+ * the kernel (or in the queue) when recorder_send returns, and with it all that was handed over before.
  */
 #ifndef FLOW_RECORDER_H
 #define FLOW_RECORDER_H
@@ -23,8 +24,10 @@ struct recorder;
 struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void *arg), void *arg);
 void recorder_free(struct recorder *c);
 
-/* Hands a record over. When this returns it is with the kernel, in the queue, or counted; an outcome will be. */
+/* Hands a record over. A refusal or a gap is with the kernel, in the queue, or counted when this returns; all else is
+ * when recorder_flush has returned, or the loop's turn has ended. */
 void recorder_send(struct recorder *c, const struct record *r);
+void recorder_flush(struct recorder *c);
 
 /* Whether all that was handed over is with the kernel: for an orderly end. */
 bool recorder_empty(const struct recorder *c);

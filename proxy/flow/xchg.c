@@ -9,6 +9,7 @@
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/errand.h"
 #include "proxy/flow/gitgate.h"
+#include "proxy/flow/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 
@@ -139,6 +140,8 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
     };
     gitgate_record(x, &r);
     decision_verdict(x->box, &x->decision, &r, denied ? refusal_hint(x) : SLICE_NONE);
+    if (x->link) /* it is acted on at once */
+        recorder_flush(x->box->engine->config.recorder);
 }
 
 static void xchg_record_outcome(struct xchg *x) {

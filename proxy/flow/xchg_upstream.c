@@ -12,6 +12,7 @@
 #include "proxy/codec/websocket.h"
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/gitgate.h"
+#include "proxy/flow/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
@@ -62,6 +63,8 @@ static void go_connect(struct xchg *x, bool fresh) {
     xchg_upstream_wish(x, &origin, &options);
     options.fresh = fresh;
     xchg_enter(x, XCHG_CONNECT);
+    if (fresh)
+        recorder_flush(x->box->engine->config.recorder);
     x->attempt = upstream_acquire(x->box->pool, &origin, &options, &go_callbacks, x);
     if (!x->attempt)
         refusal_trouble(x, 503, "no-memory", "out of memory");
@@ -225,6 +228,7 @@ static void go_ready(void *arg, struct upstream_link *link) {
     engine_reap(x->box->engine);
     x->attempt = NULL;
     x->link = link;
+    recorder_flush(x->box->engine->config.recorder);
     addr_text(&link->peer, true, x->peer);
     io_own(link->io, &xchg_upstream_events, x);
     xchg_enter(x, XCHG_RELAY);

@@ -514,7 +514,8 @@ static void nobody_reads_the_lines(void **state) {
     event_base_free(base);
 }
 
-/* From a worker's recorder to the file: outcomes go along with the verdict behind them, and nothing is lost or moved. */
+/* From a worker's recorder to the file: what may wait goes along with the refusal behind it, by recorder_flush or when
+ * the turn ends, and nothing is lost or moved. */
 static void from_recorder_to_file(void **state) {
     struct event_base *base = event_base_new();
     int fds[2], fd = memfd_create("log", MFD_CLOEXEC);
@@ -527,9 +528,14 @@ static void from_recorder_to_file(void **state) {
     struct sinks_config config = {.base = base, .log_fd = dup(fd), .line_fd = -1};
     struct sinks *s = sinks_new(&config);
     for (uint64_t i = 1; i <= 9; i++) {
-        struct record r = {
-            .event = i % 3 ? RECORD_OUTCOME : RECORD_VERDICT, .has = RECORD_HAS_SENT, .sent = i};
+        struct record r = {.event = i % 3 == 1 ? RECORD_OUTCOME : RECORD_VERDICT,
+                           .denied = i % 3 == 0,
+                           .has = RECORD_HAS_SENT,
+                           .sent = i};
         recorder_send(c, &r);
+        if (i == 5)
+            recorder_flush(c);
+        assert_true(recorder_empty(c) == (i % 3 == 0 || i == 5));
     }
     struct record last = {.event = RECORD_OUTCOME, .has = RECORD_HAS_SENT, .sent = 10};
     recorder_send(c, &last);
@@ -541,7 +547,7 @@ static void from_recorder_to_file(void **state) {
         loop_for(base, 10); /* the last outcome goes when its turn ends */
     }
     assert_true(recorder_empty(c));
-    assert_int_equal(messages, 4);
+    assert_int_equal(messages, 5);
     read_file(fd, text, sizeof text);
     const char *at = text;
     for (unsigned i = 1; i <= 10; i++) {
