@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 #define BUCKETS 256 /* a power of two */
 
 struct vault_client {
@@ -9,6 +11,7 @@ struct vault_client {
     void *arg;
     uint32_t last; /* number given out last */
     struct vault_request *pending[BUCKETS];
+    struct leases leases;
     char memory[MSG_MAX]; /* of the question that is being sent; no secret is ever in one */
 };
 
@@ -38,6 +41,7 @@ void vault_client_free(struct vault_client *c) {
     for (size_t i = 0; i < BUCKETS; i++)
         while (c->pending[i])
             vault_cancel(c->pending[i]);
+    leases_release(&c->leases);
     free(c);
 }
 
@@ -86,6 +90,7 @@ int vault_ask_render(struct vault_client *c, struct vault_request *r, uint64_t s
                      struct slice credential, const struct vault_origin *origin, struct slice path) {
     struct msg_out m;
     begin(c, r, &m, VAULT_RENDER);
+    r->key = (struct lease_key){sandbox, credential, *origin};
     msg_put_u64(&m, sandbox);
     msg_put_slice(&m, credential);
     msg_put_u8(&m, origin->scheme == URL_HTTPS);
@@ -95,6 +100,21 @@ int vault_ask_render(struct vault_client *c, struct vault_request *r, uint64_t s
     return finish(c, r, &m, VAULT_RENDERED);
 }
 
+bool vault_lease(const struct vault_client *c, uint64_t sandbox, struct slice credential,
+                 const struct vault_origin *origin, struct slice *header, struct slice *value) {
+    struct lease_key key = {sandbox, credential, *origin};
+    const struct lease *e = c->leases.used ? leases_find(&c->leases, &key, clock_monotonic_ms()) : NULL;
+    if (!e)
+        return false;
+    *header = slice_make(e->header, e->header_n);
+    *value = secret_slice(&e->value);
+    return true;
+}
+
+bool vault_expire(struct vault_client *c) {
+    return leases_expire(&c->leases, clock_monotonic_ms()) > 0;
+}
+
 int vault_ask_bindings(struct vault_client *c) {
     struct msg_out m;
     msg_begin(&m, c->memory, sizeof c->memory, VAULT_ASK_BINDINGS);
@@ -102,7 +122,7 @@ int vault_ask_bindings(struct vault_client *c) {
 }
 
 /* The answer's fields behind its number. 0, ERR_PEER, or ERR_NOMEM. */
-static int read_answer(struct msg_in *m, struct vault_answer *a) {
+static int read_answer(struct msg_in *m, struct vault_answer *a, uint32_t *keep_ms) {
     uint8_t ok = msg_get_u8(m);
     int r = 0;
     if (ok > 1)
@@ -117,6 +137,7 @@ static int read_answer(struct msg_in *m, struct vault_answer *a) {
     } else {
         a->header = msg_get_slice(m);
         struct slice value = msg_get_slice(m);
+        *keep_ms = msg_get_u32(m);
         if (!m->err && a->header.n && value.n)
             r = secret_set(&a->value, value);
         else
@@ -127,13 +148,14 @@ static int read_answer(struct msg_in *m, struct vault_answer *a) {
 
 int vault_client_feed(struct vault_client *c, struct msg_in *m) {
     struct vault_answer a = {0};
+    uint32_t keep_ms = 0;
     int r = ERR_PEER;
     if (m->type != VAULT_MINTED && m->type != VAULT_RENDERED)
         return r;
     uint32_t number = msg_get_u32(m);
     struct vault_request *q = m->err ? NULL : find(c, number);
     if (!m->err)
-        r = read_answer(m, &a);
+        r = read_answer(m, &a, &keep_ms);
     if (r == ERR_NOMEM) { /* that is no fault of the keeper's: this one request fails */
         a = (struct vault_answer){.err = r, .why = SLICE("out of memory")};
         r = 0;
@@ -142,6 +164,8 @@ int vault_client_feed(struct vault_client *c, struct msg_in *m) {
         r = ERR_PEER;
     if (r == 0 && q) {
         vault_cancel(q);
+        if (keep_ms)
+            leases_put(&c->leases, &q->key, a.header, secret_slice(&a.value), clock_monotonic_ms(), keep_ms);
         q->done(q, &a);
     }
     secret_release(&a.value);

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/msg.h"
 #include "base/secret.h"
+#include "vault/lease.h"
 #include "vault/vault.h"
 #include "vault/wire.h"
 
@@ -32,6 +33,7 @@ struct vault_request {
     void *arg;       /* the caller's */
     uint32_t number; /* the client's from here on; 0: not in use */
     uint16_t type;
+    struct lease_key key; /* RENDER: what was asked for; credential and host are the caller's until `done` */
     struct vault_request *next, **link;
 };
 
@@ -39,13 +41,23 @@ struct vault_request {
  * not passed on). No message of the client's holds a secret. */
 int vault_client_new(int (*send)(void *arg, const struct msg_out *m), void *arg, struct vault_client **out);
 
-/* Requests under way are forgotten, not called. */
+/* Requests under way are forgotten, not called. Leases are wiped. */
 void vault_client_free(struct vault_client *c);
 
 /* Each returns 0, and `r->done` follows, or an error, and it does not. */
 int vault_ask_mint(struct vault_client *c, struct vault_request *r, struct slice name, struct slice spki);
 int vault_ask_render(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
                      struct slice credential, const struct vault_origin *origin, struct slice path);
+/*
+ * What was rendered for this sandbox, credential and origin a moment ago (lease.h): then there is nothing to ask.
+ * False: ask. Both slices are good until the next call of the client.
+ */
+bool vault_lease(const struct vault_client *c, uint64_t sandbox, struct slice credential,
+                 const struct vault_origin *origin, struct slice *header, struct slice *value);
+
+/* Wipes leases whose time is over; true while there are others. To be called about once in VAULT_LEASE_MS. */
+bool vault_expire(struct vault_client *c);
+
 int vault_ask_bindings(struct vault_client *c); /* the answer goes to bindings_get, not to the client */
 
 void vault_cancel(struct vault_request *r);

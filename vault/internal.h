@@ -67,6 +67,9 @@ const struct credential *vault_find(const struct vault *v, struct slice name);
 const struct form *vault_form(const struct vault *v, struct slice name, const struct vault_origin *origin,
                               struct slice path, int *err, struct errmsg *msg);
 
+/* Does vault_form answer the same for every path on `origin`? */
+bool vault_any_path(const struct vault *v, struct slice name, const struct vault_origin *origin);
+
 /* '*': any characters but '/'; '**': any. Time is the product of the lengths, at worst. */
 bool vault_glob(const char *pattern, struct slice path);
 

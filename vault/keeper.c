@@ -147,6 +147,7 @@ static int on_render(struct keeper *k, struct msg_in *in, struct msg_out *out, s
     msg_put_u8(out, 1);
     msg_put_str(out, f->header);
     msg_put_slice(out, secret_slice(&f->value));
+    msg_put_u32(out, vault_any_path(k->vault, name, &origin) ? VAULT_LEASE_MS : 0);
     return 0;
 }
 

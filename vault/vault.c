@@ -216,6 +216,21 @@ const struct form *vault_form(const struct vault *v, struct slice name, const st
     return NULL;
 }
 
+static bool any_path(const struct scope *list, size_t n, const struct vault_origin *o) {
+    for (size_t i = 0; i < n; i++)
+        if (list[i].path && in_origin(&list[i], o))
+            return false;
+    return true;
+}
+
+bool vault_any_path(const struct vault *v, struct slice name, const struct vault_origin *origin) {
+    const struct credential *c = vault_find(v, name);
+    bool any = c && any_path(c->scopes, c->nscopes, origin);
+    for (size_t i = 0; any && i < c->nforms; i++)
+        any = any_path(c->forms[i].scopes, c->forms[i].nscopes, origin);
+    return any;
+}
+
 int vault_bound(const struct vault *v, struct slice name, const struct vault_origin *origin,
                 struct slice path, struct errmsg *msg) {
     int err = 0;

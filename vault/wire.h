@@ -12,7 +12,8 @@
  *     VAULT_ASK_BINDINGS  (nothing)
  *   from the keeper, to a worker:
  *     VAULT_MINTED    u32 number, u8 ok, str DER; or, not ok, u8 err (-enum err), str why
- *     VAULT_RENDERED  u32 number, u8 ok, str header, str value; or as above
+ *     VAULT_RENDERED  u32 number, u8 ok, str header, str value,
+ *                         u32 for how many ms it is good for this sandbox and origin, whatever the path; or as above
  *     VAULT_BINDINGS  u32 n, n × (str host, u32 m, m × str field)
  *
  * GRANT and REVOKE have no answer; the keeper handles what comes on one socket in order. A grant whose
@@ -31,6 +32,9 @@ enum vault_message {
     VAULT_RENDERED = 0x0221,
     VAULT_BINDINGS = 0x0222,
 };
+
+/* How long a worker may go on using what was rendered, without asking again. */
+#define VAULT_LEASE_MS 1000
 
 #define VAULT_GRANT_MAX   512 /* credentials of one sandbox */
 #define VAULT_SANDBOX_MAX 65536

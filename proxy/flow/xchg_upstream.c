@@ -107,6 +107,17 @@ static void go_permitted(struct xchg *x) {
     go_connect(x, !x->pooled);
 }
 
+/* The header's value is in x->inject. */
+static void go_lent(struct xchg *x, struct slice header) {
+    if (header.n == 0 || header.n > sizeof x->inject_text) {
+        refusal_other(x, "credential", SLICE("the credential's header has no usable name"));
+        return;
+    }
+    memcpy(x->inject_text, header.p, header.n);
+    x->inject_name = slice_make(x->inject_text, header.n);
+    go_permitted(x);
+}
+
 static void go_rendered(struct vault_request *r, struct vault_answer *answer) {
     struct xchg *x = r->arg;
     engine_reap(x->box->engine);
@@ -117,15 +128,20 @@ static void go_rendered(struct vault_request *r, struct vault_answer *answer) {
         refusal_other(x, "credential", slice_str(why));
         return;
     }
-    if (answer->header.n == 0 || answer->header.n > sizeof x->inject_text) {
-        refusal_other(x, "credential", SLICE("the credential's header has no usable name"));
-        return;
-    }
-    memcpy(x->inject_text, answer->header.p, answer->header.n);
-    x->inject_name = slice_make(x->inject_text, answer->header.n);
     x->inject = answer->value;
     answer->value = (struct secret){0};
-    go_permitted(x);
+    go_lent(x, answer->header);
+}
+
+/* Was it rendered a moment ago? */
+static bool go_leased(struct xchg *x, const struct vault_origin *origin) {
+    struct slice header, value;
+    if (!vault_lease(x->box->engine->config.vault, x->box->id, x->verdict.credential, origin, &header,
+                     &value) ||
+        secret_set(&x->inject, value))
+        return false;
+    go_lent(x, header);
+    return true;
 }
 
 /* TRACE (TRACK to some servers) is answered with the request's own head: the credential would come back to the sandbox. */
@@ -146,6 +162,8 @@ void xchg_go(struct xchg *x) {
     xchg_enter(x, XCHG_CREDENTIAL);
     struct vault_origin origin = {
         .scheme = x->target.scheme, .host = url_host_slice(&x->target.host), .port = x->target.port};
+    if (go_leased(x, &origin))
+        return;
     x->ask.done = go_rendered;
     x->ask.arg = x;
     int r = vault_ask_render(x->box->engine->config.vault, &x->ask, x->box->id, x->verdict.credential,

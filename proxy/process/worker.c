@@ -68,6 +68,8 @@ struct worker_process {
     struct upstream *upstream;
     struct recorder *recorder;
     struct vault_client *vault;
+    struct event *expire; /* of leases */
+    bool expiring;
     struct engine *engine;
     struct worker_sandbox *sandboxes;
     struct event *tick; /* while the recorder empties itself at the end */
@@ -124,10 +126,30 @@ static int send_to_keeper(void *arg, const struct msg_out *m) {
     return channel_send(&w->keeper, m);
 }
 
+static void expire_soon(struct worker_process *w) {
+    static const struct timeval lease = {.tv_sec = VAULT_LEASE_MS / 1000,
+                                         .tv_usec = VAULT_LEASE_MS % 1000 * 1000};
+    w->expiring = event_add(w->expire, &lease) == 0;
+}
+
+/* What was rendered is good for a moment, and wiped then. */
+static void on_expire(evutil_socket_t fd, short what, void *arg) {
+    struct worker_process *w = arg;
+    (void)fd;
+    (void)what;
+    w->expiring = false;
+    if (vault_expire(w->vault))
+        expire_soon(w);
+}
+
 static int on_keeper(struct channel *c, struct msg_in *m) {
     struct worker_process *w = c->arg;
-    if (m->type != VAULT_BINDINGS)
-        return vault_client_feed(w->vault, m);
+    if (m->type != VAULT_BINDINGS) {
+        int r = vault_client_feed(w->vault, m);
+        if (r == 0 && m->type == VAULT_RENDERED && !w->expiring)
+            expire_soon(w);
+        return r;
+    }
     struct bindings *bindings;
     int r = bindings_get(m, &bindings);
     if (r == 0)
@@ -196,7 +218,8 @@ static int make_engine(struct worker_process *w, struct slice ca_pem, bool log_q
     int fd = w->scribe_fd;
     w->scribe_fd = -1;
     w->recorder = recorder_new(w->role.base, fd, on_scribe_gone, w);
-    if (!w->recorder || vault_client_new(send_to_keeper, w, &w->vault) < 0)
+    w->expire = event_new(w->role.base, -1, 0, on_expire, w);
+    if (!w->recorder || !w->expire || vault_client_new(send_to_keeper, w, &w->vault) < 0)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
     struct engine_config config = {
         .base = w->role.base,
@@ -473,6 +496,8 @@ int worker_run(void) {
         event_free(w->tick);
     if (w->engine)
         engine_free(w->engine);
+    if (w->expire)
+        event_free(w->expire);
     if (w->vault)
         vault_client_free(w->vault);
     if (w->upstream)

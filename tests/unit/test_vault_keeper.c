@@ -20,7 +20,11 @@ static const char text[] = "credential github\n"
                            "  for https://github.com https://[2001:db8::1]:8443\n"
                            "  from env EXEAT_TEST_B\n"
                            "  inject header X-Other_Key\n"
-                           "  remove Cookie\n";
+                           "  remove Cookie\n"
+                           "credential paths\n"
+                           "  for https://github.com https://api.github.com/repos/**\n"
+                           "  from env EXEAT_TEST_B\n"
+                           "  inject bearer\n";
 
 struct state {
     struct vault *vault;
@@ -378,6 +382,35 @@ static void test_malformed_questions(void **state) {
     peer_error(s, KEEPER_SUPERVISOR, memory, m.n);
 }
 
+/* What was lent a moment ago is lent again without a question, unless the path has a say in it. */
+static void test_leases(void **state) {
+    struct state *s = *state;
+    static const char *const names[] = {"github", "paths"};
+    const struct vault_origin o = {URL_HTTPS, SLICE("github.com"), 443};
+    const struct vault_origin api = {URL_HTTPS, SLICE("api.github.com"), 443};
+    struct slice header, value;
+    struct asked a = {.told = 0};
+    grant(s, 7, names, 2);
+    assert_false(vault_lease(s->client, 7, SLICE("github"), &o, &header, &value));
+    lends(s, 7, "github", "https://github.com", "Authorization", "Basic eC1hY2Nlc3MtdG9rZW46U0VDUkVULUE=");
+    assert_true(vault_lease(s->client, 7, SLICE("github"), &o, &header, &value));
+    assert_true(slice_eq(header, SLICE("Authorization")));
+    assert_true(slice_eq(value, SLICE("Basic eC1hY2Nlc3MtdG9rZW46U0VDUkVULUE=")));
+    assert_false(vault_lease(s->client, 8, SLICE("github"), &o, &header, &value));
+    assert_false(vault_lease(s->client, 7, SLICE("github"), &api, &header, &value));
+    lends(s, 7, "paths", "https://github.com", "Authorization", "Bearer SECRET-B");
+    assert_true(vault_lease(s->client, 7, SLICE("paths"), &o, &header, &value));
+    a = (struct asked){.r = {.done = on_done}};
+    assert_int_equal(vault_ask_render(s->client, &a.r, 7, SLICE("paths"), &api, SLICE("/repos/x")), 0);
+    assert_int_equal(deliver(s), 0);
+    assert_int_equal(a.err, 0);
+    secret_release(&a.value);
+    assert_false(vault_lease(s->client, 7, SLICE("paths"), &api, &header, &value));
+    /* a refusal leaves nothing */
+    keeps(s, 7, "other", "https://github.com", ERR_DENIED, "not granted");
+    assert_false(vault_lease(s->client, 7, SLICE("other"), &o, &header, &value));
+}
+
 static void test_no_vault(void **state) {
     struct state *s = *state;
     struct keeper *k;
@@ -518,12 +551,13 @@ static void test_many_bindings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_lending),    TEST(test_revoke),
-        TEST(test_minting),    TEST(test_numbers),
-        TEST(test_send_fails), TEST(test_malformed_answers),
-        TEST(test_table),      TEST(test_malformed_questions),
-        TEST(test_no_vault),   TEST(test_bindings),
-        TEST(test_queries),    TEST(test_many_bindings),
+        TEST(test_lending),       TEST(test_revoke),
+        TEST(test_minting),       TEST(test_numbers),
+        TEST(test_send_fails),    TEST(test_malformed_answers),
+        TEST(test_table),         TEST(test_malformed_questions),
+        TEST(test_no_vault),      TEST(test_bindings),
+        TEST(test_leases),        TEST(test_queries),
+        TEST(test_many_bindings),
     };
     return cmocka_run_group_tests_name("vault_keeper", tests, NULL, NULL);
 }
