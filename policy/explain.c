@@ -169,7 +169,7 @@ int policy_explain(const struct policy *p, const struct facts *f, const struct v
 
 /* --- hints ------------------------------------------------------------------------------------------------- */
 
-/* A text as a pattern that matches it: '$' would be a variable. ('*' matches itself, and little else is special.) */
+/* A text as a pattern that matches it: '$' would be a variable. (A '*' is not written by it; little else is special.) */
 static void put_pattern(struct buf *out, struct slice s) {
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '$')
@@ -186,17 +186,39 @@ static bool is_ref(struct slice s) {
     return slice_starts(s, SLICE("refs/")) && s.n <= HINT_MAX;
 }
 
+/* A star in a pattern would take more than itself. */
+static bool has_star(struct slice path) {
+    return path.n && memchr(path.p, '*', path.n);
+}
+
+/* … so a path that holds one is written as a regular expression. */
+static void put_regex(struct buf *out, struct slice path) {
+    buf_putc(out, '~');
+    for (size_t i = 0; i < path.n; i++) {
+        if (path.p[i] == '$') {
+            buf_puts(out, "\\x24");
+            continue;
+        }
+        if (strchr(".*+?()[]{}|^\\", path.p[i]))
+            buf_putc(out, '\\');
+        buf_putc(out, path.p[i]);
+    }
+}
+
 static void put_target(const struct facts *f, struct slice path, struct buf *out) {
     url_put_origin(out, f->scheme, f->host, f->port);
-    put_pattern(out, path.n ? path : SLICE("/")); /* without a path a rule is about the whole host */
+    if (has_star(path))
+        put_regex(out, path);
+    else
+        put_pattern(out, path.n ? path : SLICE("/")); /* without a path a rule is about the whole host */
 }
 
 static void hint_http(const struct facts *f, struct buf *out) {
     struct slice repository;
     const char *lfs = facts_lfs_name(facts_lfs_operation(f));
     /* "/..git" without its ".git" is no path */
-    if (lfs && facts_lfs(f->path, &repository) && repository.n && !slice_ends(repository, SLICE("/.")) &&
-        !slice_ends(repository, SLICE("/.."))) {
+    if (lfs && facts_lfs(f->path, &repository) && repository.n && !has_star(repository) &&
+        !slice_ends(repository, SLICE("/.")) && !slice_ends(repository, SLICE("/.."))) {
         buf_puts(out, "allow lfs ");
         put_target(f, repository, out);
         buf_printf(out, " %s", lfs);
@@ -243,8 +265,9 @@ int policy_hint(const struct policy *p, const struct facts *f, const struct verd
                     (f->path.n && memmem(f->path.p, f->path.n, "//", 2));
     struct slice repository = facts_repository(f->path);
     /* "..git" without its ".git" is no path */
-    if (hopeless || f->path.n > HINT_MAX || slice_ends(repository, SLICE("/.")) ||
-        slice_ends(repository, SLICE("/..")))
+    bool git = f->kind == FACTS_GIT_FETCH || f->kind == FACTS_GIT_PUSH;
+    if (hopeless || f->path.n > HINT_MAX || (git && has_star(repository)) ||
+        slice_ends(repository, SLICE("/.")) || slice_ends(repository, SLICE("/..")))
         return 0;
     switch (f->kind) {
     case FACTS_HTTP: hint_http(f, out); break;
