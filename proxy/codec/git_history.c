@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "proxy/codec/git_objects.h"
+#include "proxy/codec/git_changes_internal.h"
 
 /* "tree ID", then "parent ID" for each parent, then something else: git reads no parent behind that. */
 int git_commit_next(struct slice commit, unsigned id_size, size_t *at, uint8_t *id) {
@@ -37,15 +37,7 @@ int git_tag_target(struct slice tag, unsigned id_size, uint8_t *id, enum git_typ
     return ERR_PARSE;
 }
 
-/* Each id comes into `seen` once; those from `head` on are still to be looked at. */
-struct walk {
-    const struct git_objects *o;
-    struct git_ids seen;
-    size_t head;
-};
-
-/* Adds what an object names: a commit's parents, a tag's target. */
-static int walk_names(struct walk *w, const struct git_object *object) {
+int git_history_names(const struct git_objects *o, const struct git_object *object, struct git_ids *set) {
     struct slice data = slice_make(object->data, object->size);
     uint8_t id[GIT_ID_MAX];
     enum git_type type;
@@ -54,64 +46,85 @@ static int walk_names(struct walk *w, const struct git_object *object) {
     if (object->bad)
         return ERR_PARSE;
     if (object->type == GIT_TYPE_TAG) {
-        r = git_tag_target(data, w->o->id_size, id, &type);
-        return r ? r : git_ids_add(&w->seen, id) == GIT_IDS_NONE ? ERR_NOMEM : 0;
+        r = git_tag_target(data, o->id_size, id, &type);
+        return r ? r : git_ids_add(set, id) == GIT_IDS_NONE ? ERR_NOMEM : 0;
     }
     if (object->type != GIT_TYPE_COMMIT)
         return ERR_PARSE;
-    r = git_commit_next(data, w->o->id_size, &at, id);
-    while (r == 0 && (r = git_commit_next(data, w->o->id_size, &at, id)) == 0)
-        if (git_ids_add(&w->seen, id) == GIT_IDS_NONE)
+    r = git_commit_next(data, o->id_size, &at, id);
+    while (r == 0 && (r = git_commit_next(data, o->id_size, &at, id)) == 0)
+        if (git_ids_add(set, id) == GIT_IDS_NONE)
             return ERR_NOMEM;
     return r == ERR_EOF ? 0 : r;
 }
 
-/* The next id, copied since the set's memory moves. */
-static bool walk_next(struct walk *w, uint8_t *id) {
-    if (w->head == w->seen.n)
+/* The next id of a set that grows meanwhile: copied, since its memory moves. */
+static bool walk_next(const struct git_ids *set, size_t *head, uint8_t *id) {
+    if (*head == set->n)
         return false;
-    memcpy(id, git_ids_at(&w->seen, w->head++), w->o->id_size);
+    memcpy(id, git_ids_at(set, (*head)++), set->id_size);
     return true;
 }
 
 int git_objects_is_ancestor(const struct git_objects *o, const uint8_t *old, const uint8_t *young,
                             enum git_answer *answer) {
-    struct walk w = {.o = o};
     enum git_answer found = GIT_NO;
+    struct git_ids seen;
     uint8_t id[GIT_ID_MAX];
-    git_ids_init(&w.seen, o->id_size);
-    int r = git_ids_add(&w.seen, young) == GIT_IDS_NONE ? ERR_NOMEM : 0;
-    while (r == 0 && walk_next(&w, id)) {
+    size_t head = 0;
+    git_ids_init(&seen, o->id_size);
+    int r = git_ids_add(&seen, young) == GIT_IDS_NONE ? ERR_NOMEM : 0;
+    while (r == 0 && walk_next(&seen, &head, id)) {
         const struct git_object *object = git_objects_find(o, id);
         if (memcmp(id, old, o->id_size) == 0) {
             found = GIT_YES;
             break;
         }
         if (object && object->type == GIT_TYPE_COMMIT)
-            r = walk_names(&w, object);
+            r = git_history_names(o, object, &seen);
         else
             found = GIT_UNKNOWN;
     }
-    git_ids_release(&w.seen);
+    git_ids_release(&seen);
     if (r == 0)
         *answer = found;
     return r;
 }
 
-int git_objects_missing(const struct git_objects *o, const uint8_t *tip, struct git_ids *out) {
-    struct walk w = {.o = o};
+/* What can't be read there has no history. */
+int git_history_settled(const struct git_objects *o, struct git_ids *set) {
     uint8_t id[GIT_ID_MAX];
-    git_ids_init(&w.seen, o->id_size);
-    int r = git_ids_add(&w.seen, tip) == GIT_IDS_NONE ? ERR_NOMEM : 0;
-    while (r == 0 && walk_next(&w, id)) {
+    size_t head = 0;
+    int r = 0;
+    for (size_t i = 0; i < o->settled.n; i++)
+        if (git_ids_add(set, git_ids_at(&o->settled, i)) == GIT_IDS_NONE)
+            return ERR_NOMEM;
+    while (r != ERR_NOMEM && walk_next(set, &head, id)) {
         const struct git_object *object = git_objects_find(o, id);
-        if (git_objects_is_settled(o, id))
+        r = object ? git_history_names(o, object, set) : 0;
+    }
+    return r == ERR_NOMEM ? r : 0;
+}
+
+int git_objects_missing(const struct git_objects *o, const uint8_t *tip, struct git_ids *out) {
+    struct git_ids seen, settled;
+    uint8_t id[GIT_ID_MAX];
+    size_t head = 0;
+    git_ids_init(&seen, o->id_size);
+    git_ids_init(&settled, o->id_size);
+    int r = git_history_settled(o, &settled);
+    if (r == 0 && git_ids_add(&seen, tip) == GIT_IDS_NONE)
+        r = ERR_NOMEM;
+    while (r == 0 && walk_next(&seen, &head, id)) {
+        const struct git_object *object = git_objects_find(o, id);
+        if (git_ids_find(&settled, id) != GIT_IDS_NONE)
             continue;
         if (object)
-            r = walk_names(&w, object);
+            r = git_history_names(o, object, &seen);
         else if (git_ids_add(out, id) == GIT_IDS_NONE)
             r = ERR_NOMEM;
     }
-    git_ids_release(&w.seen);
+    git_ids_release(&seen);
+    git_ids_release(&settled);
     return r;
 }

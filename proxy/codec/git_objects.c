@@ -232,12 +232,6 @@ int git_objects_take_delta(struct git_objects *o, struct git_place base, const u
     return 0;
 }
 
-int git_objects_add(struct git_objects *o, enum git_type type, struct slice data, bool pushed) {
-    uint32_t number;
-    char *copy = slice_dup(data);
-    return copy ? git_objects_take(o, type, copy, data.n, 0, pushed, &number) : ERR_NOMEM;
-}
-
 int git_objects_settle(struct git_objects *o, const uint8_t *id) {
     if (git_ids_add(&o->settled, id) == GIT_IDS_NONE)
         return ERR_NOMEM;

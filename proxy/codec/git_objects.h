@@ -93,10 +93,6 @@ void git_objects_release(struct git_objects *o); /* of a zeroed struct, too */
  * there. */
 const struct git_object *git_objects_find(const struct git_objects *o, const uint8_t *id);
 
-/* Take an object that is no delta, by hand. `data` is copied. 0, ERR_LIMIT, ERR_NOMEM, ERR_CRYPTO: o->error says
- * why. */
-int git_objects_add(struct git_objects *o, enum git_type type, struct slice data, bool pushed);
-
 /*
  * This commit and all of its history are the server's own: the tip of a ref before the push, the tip of a branch that
  * the sandbox can't push to, or history that the server said is part of theirs. It may be in the store or not. Walks that
