@@ -175,13 +175,15 @@ static bool opens_list(const struct lexer *lx) {
 /* One statement. False when it has too many words, or memory is short. */
 static bool statement(struct formatter *f, struct lexer *lx, struct token *words) {
     size_t n = 0;
+    bool conditions = false; /* elsewhere "in" is a word like others */
     for (;;) {
         if (n == WORDS_MAX)
             return false;
         lex_next(lx, &words[n]);
         if (words[n].kind == TOKEN_END)
             break;
-        if (slice_eq(words[n].raw, SLICE("in")))
+        conditions |= slice_eq(words[n].raw, SLICE("where"));
+        if (conditions && slice_eq(words[n].raw, SLICE("in")))
             lx->list = opens_list(lx);
         else if (slice_eq(words[n].raw, SLICE(")")))
             lx->list = false;
