@@ -63,6 +63,9 @@ static int advert_line(struct git_advert *a, struct slice line) {
     } else if (line_skip(&line, "fetch=")) {
         a->fetch = true;
         a->filter = list_has(line, SLICE("filter"));
+        a->shallow = list_has(line, SLICE("shallow"));
+    } else if (slice_eq(line, SLICE("ls-refs")) || slice_starts(line, SLICE("ls-refs="))) {
+        a->ls_refs = true;
     } else if (line_skip(&line, "object-format=")) {
         bool sha256 = slice_eq(line, SLICE("sha256"));
         if (!sha256 && !slice_eq(line, SLICE("sha1")))
@@ -130,10 +133,15 @@ int git_advert_feed(struct git_advert *a, struct slice in) {
 
 /* ---- a request ---- */
 
-void git_fetch_begin(struct buf *out, int id_digits, const char *filter) {
-    pkt_put(out, SLICE("command=fetch\n"));
+/* 0001 ends the capabilities. */
+static void put_command(struct buf *out, const char *command, int id_digits) {
+    pkt_printf(out, "command=%s\n", command);
     pkt_printf(out, "object-format=%s\n", id_digits == 64 ? "sha256" : "sha1");
     buf_puts(out, "0001");
+}
+
+void git_fetch_begin(struct buf *out, int id_digits, const char *filter) {
+    put_command(out, "fetch", id_digits);
     pkt_put(out, SLICE("no-progress\n"));
     pkt_put(out, SLICE("ofs-delta\n"));
     if (filter)
@@ -146,6 +154,10 @@ void git_fetch_want(struct buf *out, struct slice id) {
 
 void git_fetch_have(struct buf *out, struct slice id) {
     pkt_printf(out, "have %.*s\n", SLICE_ARG(id));
+}
+
+void git_fetch_alone(struct buf *out) {
+    pkt_put(out, SLICE("deepen 1\n"));
 }
 
 void git_fetch_end(struct buf *out) {
@@ -249,4 +261,75 @@ enum git_fetch_step git_fetch_next(struct git_fetch *f, struct slice in, size_t 
         if (step != GIT_FETCH_MORE)
             return step;
     }
+}
+
+/* ---- a list of refs ---- */
+
+void git_refs_ask(struct buf *out, int id_digits, struct slice prefix) {
+    put_command(out, "ls-refs", id_digits);
+    pkt_printf(out, "ref-prefix %.*s\n", SLICE_ARG(prefix));
+    pkt_flush(out);
+}
+
+enum { REFS_LINES, REFS_DONE, REFS_BAD };
+
+void git_refs_init(struct git_refs *r, int id_digits) {
+    *r = (struct git_refs){.id_digits = (size_t)id_digits};
+    pkt_reader_init(&r->reader);
+}
+
+void git_refs_release(struct git_refs *r) {
+    pkt_reader_release(&r->reader);
+}
+
+static enum git_refs_step refs_bad(struct git_refs *r, const char *why) {
+    errmsg_set(&r->error, ERR_PARSE, "%s", why);
+    r->state = REFS_BAD;
+    return GIT_REFS_BAD;
+}
+
+static bool is_id(struct slice id, size_t digits) {
+    for (size_t i = 0; i < id.n; i++)
+        if (ascii_hex(id.p[i]) < 0 || (id.p[i] >= 'A' && id.p[i] <= 'F'))
+            return false;
+    return id.n == digits;
+}
+
+/* "ID NAME", perhaps with more words behind it. */
+static enum git_refs_step refs_packet(struct git_refs *r, const struct pkt *pkt, struct git_listed_ref *ref) {
+    struct slice line = line_of(pkt->payload), rest, more;
+    if (pkt->kind == PKT_FLUSH) {
+        r->state = REFS_DONE;
+        return GIT_REFS_DONE;
+    }
+    if (pkt->kind != PKT_DATA)
+        return refs_bad(r, "the server's list of refs is malformed");
+    if (line_skip(&line, "ERR ")) {
+        server_says(&r->error, ERR_DENIED, line);
+        r->state = REFS_BAD;
+        return GIT_REFS_BAD;
+    }
+    struct git_listed_ref found;
+    slice_cut(line, ' ', &found.id, &rest);
+    slice_cut(rest, ' ', &found.name, &more);
+    if (!is_id(found.id, r->id_digits) || found.name.n == 0)
+        return refs_bad(r, "the server's list of refs is malformed");
+    *ref = found;
+    return GIT_REFS_REF;
+}
+
+enum git_refs_step git_refs_next(struct git_refs *r, struct slice in, size_t *used,
+                                 struct git_listed_ref *ref) {
+    struct pkt pkt;
+    *used = 0;
+    *ref = (struct git_listed_ref){SLICE_NONE, SLICE_NONE};
+    if (r->state != REFS_LINES)
+        return r->state == REFS_DONE ? GIT_REFS_DONE : GIT_REFS_BAD;
+    int err = pkt_next(&r->reader, in, used, &pkt);
+    if (err == ERR_INCOMPLETE)
+        return GIT_REFS_MORE;
+    if (err)
+        return refs_bad(r, err == ERR_NOMEM ? "out of memory"
+                                            : "the server's answer is not git's: it has no pkt-lines");
+    return refs_packet(r, &pkt, ref);
 }

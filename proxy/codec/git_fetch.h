@@ -5,6 +5,8 @@
  *     GET  REPOSITORY/info/refs?service=git-upload-pack   Git-Protocol: version=2   -> struct git_advert
  *     POST REPOSITORY/git-upload-pack                     Git-Protocol: version=2   -> struct git_fetch
  *          (the body: git_fetch_begin, git_fetch_want …, git_fetch_have …, git_fetch_end)
+ *     or, for a list of refs:                                                        -> struct git_refs
+ *          (the body: git_refs_ask)
  *
  * A request says "done" with its haves, so that the answer is a pack at once: all that is reachable from the wants and
  * not from those haves that the server knows, less what the filter leaves out.
@@ -28,8 +30,9 @@
 
 struct git_advert {
     /* results, once git_advert_feed has returned 0 */
-    bool fetch, filter; /* it offers fetching, and filters in it */
-    int id_digits;      /* of its object format: 40 or 64 */
+    bool fetch, filter, shallow; /* it offers fetching, and in it filters, and depth */
+    bool ls_refs;
+    int id_digits; /* of its object format: 40 or 64 */
     struct errmsg error;
 
     /* private */
@@ -55,6 +58,9 @@ void git_fetch_want(struct buf *out, struct slice id);
 void git_fetch_have(struct buf *out, struct slice id);
 void git_fetch_end(struct buf *out);
 
+/* Behind git_fetch_begin: no history beyond the commits that are wanted. Not to be had together with haves. */
+void git_fetch_alone(struct buf *out);
+
 /* ---- its answer ---- */
 
 enum git_fetch_step {
@@ -78,5 +84,39 @@ void git_fetch_release(struct git_fetch *f);
 
 /* Takes the next step over `in`; *used bytes of it are spent. */
 enum git_fetch_step git_fetch_next(struct git_fetch *f, struct slice in, size_t *used, struct slice *pack);
+
+/* ---- a list of refs ---- */
+
+/* The body that asks for the refs that begin with `prefix` ("refs/heads/"). */
+void git_refs_ask(struct buf *out, int id_digits, struct slice prefix);
+
+enum git_refs_step {
+    GIT_REFS_MORE, /* all of `in` is used; more is needed */
+    GIT_REFS_REF,  /* *ref is the next, good until the next call: call again with the rest */
+    GIT_REFS_DONE, /* the answer is complete; what is left of `in` is not its */
+    GIT_REFS_BAD,  /* error says why; it stays */
+};
+
+struct git_listed_ref {
+    struct slice id; /* lower-case hexadecimal */
+    struct slice name;
+};
+
+struct git_refs {
+    struct errmsg error;
+
+    /* private */
+    int state;
+    size_t id_digits;
+    struct pkt_reader reader;
+};
+
+/* id_digits: of the server's object format; an id of another length is an error. */
+void git_refs_init(struct git_refs *r, int id_digits);
+void git_refs_release(struct git_refs *r);
+
+/* Takes the next step over `in`; *used bytes of it are spent. Names are what the server says they are. */
+enum git_refs_step git_refs_next(struct git_refs *r, struct slice in, size_t *used,
+                                 struct git_listed_ref *ref);
 
 #endif

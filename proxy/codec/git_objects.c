@@ -211,7 +211,7 @@ enum git_place_kind git_objects_base(struct git_objects *o, struct git_place *ba
         *base = (struct git_place){GIT_PLACE_OBJECT, (uint32_t)found};
     else if (base->kind == GIT_PLACE_DELTA)
         git_pending_place(o, base);
-    else if (base_id && o->trees)
+    else if (base_id)
         *base = (struct git_place){GIT_PLACE_DELTA, GIT_NONE};
     return base->kind;
 }

@@ -10,9 +10,9 @@
  * one. A malformed commit or tree is kept and marked, and whoever comes to it gets ERR_PARSE.
  *
  * A delta may come before its base, or its base in another pack: in a thin pack it is an object that the server has.
- * With trees wanted such a delta is kept, whatever it may make, and becomes an object as soon as its base is there; half
- * of the memory is for those that wait, and one that finds no room is forgotten (`forgotten`), so that what it would have
- * made is an object that is not known.
+ * Such a delta is kept, whatever it may make, and becomes an object as soon as its base is there. With trees wanted half of
+ * the memory is for those that wait; without, 8 MiB, and 64 KiB for one of them: more than a commit takes. One that finds
+ * no room is forgotten (`forgotten`), so that what it would have made is an object that is not known.
  *
  * Ids are binary (git_ids.h). All memory is counted in `kept`, which stays below the limit: beyond it objects are
  * refused with ERR_LIMIT. A store whose filling failed is still good for questions, about less.
@@ -83,7 +83,7 @@ struct git_objects {
     size_t ndue, due_room;
 };
 
-/* id_size: 20 (SHA-1) or 32 (SHA-256). `trees`: keep trees, and deltas that may become one. 0, ERR_NOMEM, ERR_CRYPTO,
+/* id_size: 20 (SHA-1) or 32 (SHA-256). `trees`: keep trees, too. 0, ERR_NOMEM, ERR_CRYPTO,
  * ERR_USAGE. */
 int git_objects_init(struct git_objects *o, unsigned id_size, bool trees,
                      const struct git_objects_limits *limits);
@@ -101,6 +101,10 @@ const struct git_object *git_objects_find(const struct git_objects *o, const uin
  */
 int git_objects_settle(struct git_objects *o, const uint8_t *id);
 bool git_objects_is_settled(const struct git_objects *o, const uint8_t *id);
+
+/* Adds to `out` (a set of the store's id_size) the ids that deltas wait for, where the object is of at most `size` bytes.
+ * 0, ERR_NOMEM. */
+int git_objects_bases(const struct git_objects *o, uint64_t size, struct git_ids *out);
 
 /* Bytes of the largest object that a pushed delta would make which still waits: it is a blob, for all that is known. */
 uint64_t git_objects_largest_waiting(const struct git_objects *o);

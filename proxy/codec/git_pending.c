@@ -7,11 +7,14 @@
 
 #define PENDING_ROOM 64
 #define PENDING_COST 32 /* of malloc */
+/* Where no trees are kept, only what may make a commit is of use, and hardly anybody sends those as deltas. */
+#define PENDING_COMMIT  (64u << 10)
+#define PENDING_COMMITS (8u << 20)
 
-/* Half of the memory is for deltas that wait. */
 bool git_pending_room(const struct git_objects *o, uint64_t size) {
-    return size <= o->limits.object && o->pending_kept + size <= o->limits.memory / 2 &&
-           o->kept + size <= o->limits.memory;
+    size_t one = o->trees ? o->limits.object : PENDING_COMMIT;
+    size_t all = o->trees ? o->limits.memory / 2 : PENDING_COMMITS;
+    return size <= one && o->pending_kept + size <= all && o->kept + size <= o->limits.memory;
 }
 
 static int pending_grow(struct git_objects *o) {
@@ -141,6 +144,20 @@ uint64_t git_objects_largest_waiting(const struct git_objects *o) {
             largest = to;
     }
     return largest;
+}
+
+int git_objects_bases(const struct git_objects *o, uint64_t size, struct git_ids *out) {
+    uint64_t from, to;
+    for (size_t i = 0; i < o->bases.n; i++)
+        for (uint32_t d = o->first[i]; d != GIT_NONE; d = o->pending[d].next) {
+            struct slice delta = slice_make(o->pending[d].data, o->pending[d].size);
+            if (!git_delta_sizes(&delta, &from, &to) || from > size)
+                continue;
+            if (git_ids_add(out, git_ids_at(&o->bases, i)) == GIT_IDS_NONE)
+                return ERR_NOMEM;
+            break;
+        }
+    return 0;
 }
 
 void git_pending_release(struct git_objects *o) {

@@ -24,15 +24,17 @@ struct gitask {
     uint64_t left;         /* bytes that may still come */
 
     bool known; /* what the server offers is */
-    bool filters;
     struct git_advert advert;
 
-    /* the fetch under way */
-    struct gitask_wish wish; /* but its ids, which are in `body` */
+    /* the question under way */
+    struct gitask_wish wish; /* but its ids: */
     struct git_ids wants, haves;
     struct git_fetch fetch;
+    const char *prefix; /* of a list of refs; NULL: it is a fetch */
+    struct git_refs refs;
+    void (*ref)(void *arg, struct slice name, struct slice id);
     struct pack pack;
-    bool pack_whole, fetch_done;
+    bool pack_whole, answered;
     void (*done)(void *arg);
     void *arg;
 
@@ -54,6 +56,7 @@ static void ask_release(struct gitask *a) {
     git_ids_release(&a->wants);
     git_ids_release(&a->haves);
     git_fetch_release(&a->fetch);
+    git_refs_release(&a->refs);
     pack_release(&a->pack);
     git_advert_release(&a->advert);
 }
@@ -78,6 +81,7 @@ bool gitask_refused(const struct gitask *a) {
 
 static void ask_set_failed(struct gitask *a, const char *why) {
     a->failed = true;
+    a->refused = false;
     snprintf(a->why.text, sizeof a->why.text, "%s", why);
 }
 
@@ -163,13 +167,14 @@ static void ask_fetch_data(void *arg, struct slice bytes) {
                 return;
             break;
         case GIT_FETCH_DONE:
-            a->fetch_done = true;
+            a->answered = true;
             if (bytes.n)
                 ask_fail(a, "there are bytes behind the server's answer");
             return;
         case GIT_FETCH_BAD:
+            ask_set_failed(a, a->fetch.error.text);
             a->refused = true;
-            ask_fail(a, a->fetch.error.text);
+            ask_over(a);
             return;
         }
     }
@@ -180,7 +185,7 @@ static void ask_fetch_over(void *arg, const struct errand_answer *answer) {
     a->errand = NULL;
     if (answer->err)
         ask_fail(a, answer->why);
-    else if (!a->fetch_done || !a->pack_whole)
+    else if (!a->answered || !a->pack_whole)
         ask_fail(a, "the server's answer ends too early");
     else
         ask_over(a);
@@ -197,12 +202,24 @@ static void ask_put_ids(const struct git_ids *ids, void (*put)(struct buf *out, 
     }
 }
 
-static int ask_post(struct gitask *a) {
+/* Sends a question; ERR_LIMIT if it did not fit. */
+static int ask_post(struct gitask *a, const struct buf *body, const struct errand_events *events) {
     struct http_field fields[] = {
         {.name = SLICE("Git-Protocol"), .value = SLICE(GIT_FETCH_PROTOCOL)},
         {.name = SLICE("Content-Type"), .value = SLICE(GIT_FETCH_REQUEST)},
         {.name = SLICE("Accept"), .value = SLICE(GIT_FETCH_RESULT)},
     };
+    struct errand_ask ask = {.method = SLICE("POST"),
+                             .fields = fields,
+                             .nfields = sizeof fields / sizeof *fields,
+                             .body = buf_slice(body)};
+    if (!body->failed)
+        return ask_errand(a, &ask, "/git-upload-pack", events);
+    ask_set_failed(a, "too much would have to be asked for");
+    return ERR_LIMIT;
+}
+
+static int ask_post_fetch(struct gitask *a) {
     struct pack_limits limits;
     struct buf body;
     pack_limits_default(&limits);
@@ -214,25 +231,77 @@ static int ask_post(struct gitask *a) {
         return ERR_NOMEM;
     }
     buf_init(&body, ASK_BODY_MAX);
-    git_fetch_begin(&body, (int)a->wants.id_size * 2, a->filters ? a->wish.filter : NULL);
+    git_fetch_begin(&body, a->advert.id_digits, a->advert.filter ? a->wish.filter : NULL);
+    if (a->wish.alone)
+        git_fetch_alone(&body);
     ask_put_ids(&a->wants, git_fetch_want, &body);
     ask_put_ids(&a->haves, git_fetch_have, &body);
     git_fetch_end(&body);
-    int r = ERR_LIMIT;
-    if (body.failed) {
-        ask_set_failed(a, "too much would have to be asked for");
-    } else {
-        struct errand_ask ask = {.method = SLICE("POST"),
-                                 .fields = fields,
-                                 .nfields = sizeof fields / sizeof *fields,
-                                 .body = buf_slice(&body)};
-        r = ask_errand(a, &ask, "/git-upload-pack", &ask_fetch_events);
+    int r = ask_post(a, &body, &ask_fetch_events);
+    buf_release(&body);
+    return r;
+}
+
+/* ---- a list of refs ---- */
+
+static void ask_refs_data(void *arg, struct slice bytes) {
+    struct gitask *a = arg;
+    a->left -= bytes.n < a->left ? bytes.n : a->left;
+    for (;;) {
+        size_t used;
+        struct git_listed_ref ref;
+        enum git_refs_step step = git_refs_next(&a->refs, bytes, &used, &ref);
+        bytes = slice_from(bytes, used);
+        switch (step) {
+        case GIT_REFS_MORE: return;
+        case GIT_REFS_REF: a->ref(a->arg, ref.name, ref.id); break;
+        case GIT_REFS_DONE: a->answered = true; return;
+        case GIT_REFS_BAD: ask_fail(a, a->refs.error.text); return;
+        }
     }
+}
+
+static void ask_refs_over(void *arg, const struct errand_answer *answer) {
+    struct gitask *a = arg;
+    a->errand = NULL;
+    if (answer->err)
+        ask_fail(a, answer->why);
+    else if (!a->answered)
+        ask_fail(a, "the server's list of refs ends too early");
+    else
+        ask_over(a);
+}
+
+static const struct errand_events ask_refs_events = {ask_head, ask_refs_data, ask_refs_over};
+
+static int ask_post_refs(struct gitask *a) {
+    struct buf body;
+    git_refs_init(&a->refs, a->advert.id_digits);
+    buf_init(&body, ASK_BODY_MAX);
+    git_refs_ask(&body, a->advert.id_digits, slice_str(a->prefix));
+    int r = ask_post(a, &body, &ask_refs_events);
     buf_release(&body);
     return r;
 }
 
 /* ---- what the server offers ---- */
+
+/* What the server offers is known: puts the question. */
+static int ask_put(struct gitask *a) {
+    const struct git_advert *offer = &a->advert;
+    const char *why = NULL;
+    if (a->prefix ? !offer->ls_refs : !offer->fetch)
+        why = "the server offers no fetching";
+    else if (offer->id_digits != 2 * (int)gitproof_objects(a->proof)->id_size)
+        why = "the server's object format is not the push's";
+    else if (a->wish.alone && !offer->shallow)
+        why = "the server can't send objects without their history";
+    if (why) {
+        ask_set_failed(a, why);
+        return ERR_UNSUPPORTED;
+    }
+    return a->prefix ? ask_post_refs(a) : ask_post_fetch(a);
+}
 
 static void ask_advert_data(void *arg, struct slice bytes) {
     struct gitask *a = arg;
@@ -247,16 +316,11 @@ static void ask_advert_data(void *arg, struct slice bytes) {
 static void ask_advert_over(void *arg, const struct errand_answer *answer) {
     struct gitask *a = arg;
     a->errand = NULL;
-    a->filters = a->advert.filter;
     if (answer->err)
         ask_fail(a, answer->why);
     else if (!a->known)
         ask_fail(a, "the server's list of capabilities ends too early");
-    else if (!a->advert.fetch)
-        ask_fail(a, "the server offers no fetching");
-    else if (a->advert.id_digits != 2 * (int)a->wants.id_size)
-        ask_fail(a, "the server's object format is not the push's");
-    else if (ask_post(a))
+    else if (ask_put(a))
         ask_over(a);
 }
 
@@ -283,15 +347,32 @@ static int ask_copy(struct git_ids *to, const struct git_ids *from, unsigned id_
     return 0;
 }
 
-int gitask_fetch(struct gitask *a, const struct gitask_wish *wish, void (*done)(void *arg), void *arg) {
-    size_t n = wish->wants->n + (wish->haves ? wish->haves->n : 0);
+static int ask_begin(struct gitask *a, void (*done)(void *arg), void *arg) {
     a->failed = a->refused = false;
-    a->pack_whole = a->fetch_done = false;
-    a->wish = *wish;
+    a->pack_whole = a->answered = false;
     a->done = done;
     a->arg = arg;
     if (a->deadline == 0)
         a->deadline = clock_monotonic_ms() + GITASK_MS;
+    int r = a->known ? ask_put(a) : ask_discover(a);
+    if (r)
+        ask_release(a);
+    return r;
+}
+
+int gitask_refs(struct gitask *a, const char *prefix, const char *purpose,
+                void (*ref)(void *arg, struct slice name, struct slice id), void (*done)(void *arg),
+                void *arg) {
+    a->wish = (struct gitask_wish){.purpose = purpose};
+    a->prefix = prefix;
+    a->ref = ref;
+    return ask_begin(a, done, arg);
+}
+
+int gitask_fetch(struct gitask *a, const struct gitask_wish *wish, void (*done)(void *arg), void *arg) {
+    size_t n = wish->wants->n + (wish->haves ? wish->haves->n : 0);
+    a->wish = *wish;
+    a->prefix = NULL;
     if (n > GITASK_IDS_MAX) {
         ask_set_failed(a, "too much would have to be asked for");
         return ERR_LIMIT;
@@ -299,11 +380,10 @@ int gitask_fetch(struct gitask *a, const struct gitask_wish *wish, void (*done)(
     int r = ask_copy(&a->wants, wish->wants, wish->wants->id_size);
     if (r == 0)
         r = ask_copy(&a->haves, wish->haves, wish->wants->id_size);
-    if (r)
+    if (r) {
         ask_set_failed(a, "out of memory");
-    else
-        r = a->known ? ask_post(a) : ask_discover(a);
-    if (r)
         ask_release(a);
-    return r;
+        return r;
+    }
+    return ask_begin(a, done, arg);
 }

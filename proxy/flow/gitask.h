@@ -3,7 +3,7 @@
  * other objects. What comes goes into the push's own store (gitproof.h), where every object is known by its hash: a
  * server that lies can make a proof fail, never make one.
  *
- *     gitask_new - gitask_fetch, done … - gitask_free
+ *     gitask_new - gitask_fetch or gitask_refs, done … - gitask_free
  *
  * The server is asked in git's protocol version 2 (proxy/codec/git_fetch.h), by errands (errand.h), so with the
  * credential of the push and on record. Its capabilities are asked for once, before the first fetch. A server without
@@ -34,6 +34,7 @@ void gitask_free(struct gitask *a); /* NULL is fine; nobody is called any more *
 struct gitask_wish {
     const struct git_ids *wants; /* all that is reachable from these (by git's rules for the filter) … */
     const struct git_ids *haves; /* … and not from these, if the server knows them; may be NULL */
+    bool alone;                  /* no history beyond the wants; then there are no haves */
     const char *filter;          /* a literal; NULL: none */
     const char *purpose;         /* a literal, for the record */
 };
@@ -42,7 +43,13 @@ struct gitask_wish {
  * anything. Otherwise gitask_failed says why not. */
 int gitask_fetch(struct gitask *a, const struct gitask_wish *wish, void (*done)(void *arg), void *arg);
 
-/* Why the last fetch was not answered in full: a line for the record and for the sandbox. NULL: it was. */
+/* The same for a list of the server's refs that begin with `prefix` (a literal): `ref` is called for each, with its id in
+ * hexadecimal, good for the call; it must not free `a`. */
+int gitask_refs(struct gitask *a, const char *prefix, const char *purpose,
+                void (*ref)(void *arg, struct slice name, struct slice id), void (*done)(void *arg),
+                void *arg);
+
+/* Why the last question was not answered in full: a line for the record and for the sandbox. NULL: it was. */
 const char *gitask_failed(const struct gitask *a);
 
 /* … because the server itself said so, which it does when it hasn't all that is wanted. */

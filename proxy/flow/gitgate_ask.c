@@ -6,7 +6,9 @@
 #include "proxy/flow/gitgate_state.h"
 #include "proxy/flow/xchg.h"
 
-#define ASK_PURPOSE "to prove a fast-forward"
+#define ASK_PURPOSE   "to prove a fast-forward"
+#define ASK_BASE_MAX  65536 /* bytes of what a commit may be a delta of */
+#define ASK_BASES_MAX 4096
 
 static void ask_done(void *arg);
 
@@ -59,12 +61,44 @@ static bool ask_from(struct xchg *x, size_t i) {
     return false;
 }
 
+static void ask_bases_done(void *arg) {
+    struct xchg *x = arg;
+    if (!gitask_failed(x->gate->ask) && ask_from(x, x->gate->asking))
+        return;
+    gitgate_conclude(x);
+}
+
+/* The server knows none of what was wanted: a commit of the push may be there as a delta of one that the server has.
+ * False: there is no such delta, or it can't be asked for. */
+static bool ask_bases(struct xchg *x) {
+    struct gitgate *gate = x->gate;
+    const struct git_objects *objects = gitproof_objects(gate->proof);
+    struct git_ids wants;
+    if (gate->asked_bases)
+        return false;
+    gate->asked_bases = true;
+    git_ids_init(&wants, objects->id_size);
+    int r = git_objects_bases(objects, ASK_BASE_MAX, &wants);
+    if (r == 0 && wants.n && wants.n <= ASK_BASES_MAX) {
+        struct gitask_wish wish = {
+            .wants = &wants, .alone = true, .filter = GITASK_COMMITS, .purpose = ASK_PURPOSE};
+        r = gitask_fetch(gate->ask, &wish, ask_bases_done, x);
+    } else {
+        r = ERR_NOTFOUND;
+    }
+    git_ids_release(&wants);
+    return r == 0;
+}
+
 static void ask_done(void *arg) {
     struct xchg *x = arg;
     struct gitgate *gate = x->gate;
     struct facts_ref *ref = &gate->refs[gate->asking];
     if (gitgate_prove_ref(gate, gate->asking, "server")) {
         if (ask_from(x, gate->asking + 1))
+            return;
+    } else if (gitask_refused(gate->ask)) {
+        if (ask_bases(x))
             return;
     } else if (!gitask_failed(gate->ask)) {
         ref->unproved = false; /* all that leads to it was asked for, and the old id is not there */

@@ -40,6 +40,7 @@ struct gitgate {
     struct gitproof *proof;
     struct gitask *ask; /* NULL: the server was not asked */
     size_t asking;      /* about this ref */
+    bool asked_bases;   /* what deltas of the pack are made of has been asked for */
     bool bad;           /* the push could not be read */
 };
 

@@ -182,6 +182,49 @@ def a_push_in_a_gzip_body(t):
     tap.equal((the_ref(r, "deny")["op"], at(git)), ("force", git.line[5]))
 
 
+# A push by hand: one commit, as a delta of one that the server has and the pack has not.
+THIN = r"""cat > ../t.py <<'END'
+import hashlib, struct, subprocess, zlib
+def git(*a, stdin=None): return subprocess.run(("git",) + a, input=stdin, stdout=subprocess.PIPE, check=True).stdout
+def size(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out) + bytes([n])
+base, parent, old = "%s", "%s", git("rev-parse", "origin/fix/1").decode().strip()
+new = git("commit-tree", base + "^{tree}", "-p", parent, "-m", "thin").decode().strip()
+was, now = (git("cat-file", "commit", i) for i in (base, new))
+delta = size(len(was)) + size(len(now)) + b"".join(bytes([len(p)]) + p for p in (now[i:i + 100] for i in range(0, len(now), 100)))
+n = len(delta)
+head = bytes([7 << 4 | n & 15 | (128 if n > 15 else 0)]) + (size(n >> 4) if n > 15 else b"")
+pack = b"PACK" + struct.pack(">II", 2, 1) + head + bytes.fromhex(base) + zlib.compress(delta)
+pack += hashlib.sha1(pack).digest()
+line = ("%%s %%s refs/heads/fix/1\0 report-status" %% (old, new)).encode()
+open("../body", "wb").write(b"%%04x%%s0000" %% (len(line) + 4, line) + pack)
+print(new)
+END
+python3 ../t.py; curl -sS -H 'Content-Type: application/x-git-receive-pack-request' -H 'Expect:' \
+    --data-binary @../body https://g.test/acme/app.git/git-receive-pack | tr -d '\000'; echo
+"""
+
+
+@tap.test(timeout=200)
+def a_commit_as_a_delta_of_one_that_the_server_has(t):
+    for parent, asks in ((2, 3), (5, 4)):
+        git = serve(t)
+        r = pushes.run(git, POLICY, CLONE + THIN % (git.line[4], git.line[parent]))
+        tap.contains(r.out, "ok refs/heads/fix/1", str(r))
+        passes(git, r, r.out.split()[0])
+        tap.equal(len(asked(git)), asks)
+        tap.contains(asked(git)[2].request.start, b"deepen 1")
+    git = serve(t)
+    r = pushes.run(git, POLICY, CLONE + THIN % (git.line[4], git.line[0]))
+    tap.contains(r.out, "ng refs/heads/fix/1 exeat: ", str(r))
+    ref = the_ref(r, "deny")
+    tap.equal((ref["op"], ref["proof"], at(git)), ("force", "server", git.line[2]))
+
+
 def instead(git, answer, path=UPLOAD, method="POST"):
     """exeat's own requests for this path get this answer (bytes, or a function)."""
     backend = git._backend

@@ -1,6 +1,6 @@
 /*
  * Fuzz harness for what a git server answers exeat: any cut of the answer gives the same pack and the same end, and no
- * more comes out than went in. The first byte chooses between the list of capabilities and a fetch.
+ * more comes out than went in. The first byte chooses: the list of capabilities, a fetch, a list of refs.
  */
 #include <stdlib.h>
 
@@ -59,13 +59,45 @@ static void fetches(struct slice in) {
     buf_release(&bytes);
 }
 
+static enum git_refs_step list(struct slice in, size_t piece, struct buf *out) {
+    enum git_refs_step step = GIT_REFS_MORE;
+    struct git_refs r;
+    git_refs_init(&r, 40);
+    while (in.n && step != GIT_REFS_DONE && step != GIT_REFS_BAD) {
+        size_t used;
+        struct git_listed_ref ref;
+        struct slice part = slice_sub(in, 0, piece);
+        step = git_refs_next(&r, part, &used, &ref);
+        must(used <= part.n && (step != GIT_REFS_MORE || used == part.n));
+        must(step == GIT_REFS_REF ? ref.id.n == 40 && ref.name.n : ref.id.n == 0);
+        in = slice_from(in, used);
+        buf_put(out, ref.id);
+        buf_put(out, ref.name);
+    }
+    must((step == GIT_REFS_BAD) == (r.error.text[0] != '\0'));
+    git_refs_release(&r);
+    return step;
+}
+
+static void lists(struct slice in) {
+    struct buf whole, bytes;
+    buf_init(&whole, SIZE_MAX / 2);
+    buf_init(&bytes, SIZE_MAX / 2);
+    enum git_refs_step a = list(in, in.n, &whole), b = list(in, 1, &bytes);
+    must((a == GIT_REFS_DONE) == (b == GIT_REFS_DONE) && (a == GIT_REFS_BAD) == (b == GIT_REFS_BAD));
+    must(slice_eq(buf_slice(&whole), buf_slice(&bytes)) && buf_len(&whole) < in.n + 1);
+    buf_release(&whole);
+    buf_release(&bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return 0;
     struct slice in = slice_make(data + 1, size - 1);
-    if (data[0] & 1)
-        fetches(in);
-    else
-        adverts(in);
+    switch (data[0] & 3) {
+    case 0: adverts(in); break;
+    case 1: fetches(in); break;
+    default: lists(in); break;
+    }
     return 0;
 }

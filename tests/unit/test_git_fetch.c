@@ -42,11 +42,11 @@ static struct git_advert advert(const char *text, int want) {
 static void offers(void **state) {
     (void)state;
     struct git_advert a = advert(CAPABILITIES, 0);
-    assert_true(a.fetch && a.filter && a.id_digits == 40);
+    assert_true(a.fetch && a.filter && a.shallow && a.ls_refs && a.id_digits == 40);
     a = advert("001e# service=git-upload-pack\n0000" CAPABILITIES "bytes behind it", 0);
     assert_true(a.fetch && a.filter);
     a = advert("000eversion 2\n0020fetch=shallow wait-for-done\n0019object-format=sha256\n0000", 0);
-    assert_true(a.fetch && !a.filter && a.id_digits == 64);
+    assert_true(a.fetch && !a.filter && a.shallow && !a.ls_refs && a.id_digits == 64);
     a = advert("000eversion 2\n000afetch\n0012fetch=nofilter0000", 0);
     assert_true(a.fetch && !a.filter);
     a = advert("000dversion 20013ls-refs=unborn\n0000", 0);
@@ -98,6 +98,14 @@ static void asks(void **state) {
     git_fetch_end(&b);
     assert_string_equal(buf_cstr(&b), "0012command=fetch\n0019object-format=sha256\n00010010no-progress\n"
                                       "000eofs-delta\n0009done\n0000");
+    buf_clear(&b);
+    git_fetch_begin(&b, 40, NULL);
+    git_fetch_alone(&b);
+    assert_non_null(strstr(buf_cstr(&b), "ofs-delta\n000ddeepen 1\n"));
+    buf_clear(&b);
+    git_refs_ask(&b, 40, SLICE("refs/heads/"));
+    assert_string_equal(buf_cstr(&b),
+                        "0014command=ls-refs\n0017object-format=sha1\n0001001bref-prefix refs/heads/\n0000");
     buf_release(&b);
     buf_init(&b, 100);
     git_fetch_begin(&b, 40, "tree:0");
@@ -193,10 +201,56 @@ static void long_ones(void **state) {
     buf_release(&in);
 }
 
+/* ---- lists of refs ---- */
+
+#define ONE "1111111111111111111111111111111111111111"
+#define TWO "2222222222222222222222222222222222222222"
+
+/* "name id " for each, then how it ended. */
+static void listed(const char *text, int id_digits, const char *want) {
+    struct slice whole = slice_str(text);
+    for (size_t piece = 1; piece <= whole.n; piece += whole.n - 1) {
+        enum git_refs_step step = GIT_REFS_MORE;
+        struct slice in = whole;
+        struct git_refs r;
+        struct buf got;
+        git_refs_init(&r, id_digits);
+        buf_init(&got, 4096);
+        while (in.n && (step == GIT_REFS_MORE || step == GIT_REFS_REF)) {
+            size_t used;
+            struct git_listed_ref ref;
+            step = git_refs_next(&r, slice_sub(in, 0, piece), &used, &ref);
+            in = slice_from(in, used);
+            if (step == GIT_REFS_REF)
+                buf_printf(&got, "%.*s %.*s ", SLICE_ARG(ref.name), SLICE_ARG(ref.id));
+        }
+        buf_puts(&got, step == GIT_REFS_DONE ? "done" : step == GIT_REFS_BAD ? r.error.text : "more");
+        assert_string_equal(buf_cstr(&got), want);
+        buf_release(&got);
+        git_refs_release(&r);
+    }
+}
+
+static void lists(void **state) {
+    (void)state;
+    listed("0000", 40, "done");
+    listed("003d" ONE " refs/heads/main\n003c" TWO " refs/heads/a b\n0000", 40,
+           "refs/heads/main " ONE " refs/heads/a " TWO " done");
+    listed("003d" ONE " refs/heads/main\n", 40, "refs/heads/main " ONE " more");
+    listed("003d" ONE " refs/heads/main\n0000", 64, "the server's list of refs is malformed");
+    listed("0032" ONE " heads", 40, "heads " ONE " more");
+    listed("002e" ONE " \n", 40, "the server's list of refs is malformed");
+    listed("001aunborn HEAD refs/heads\n0000", 40, "the server's list of refs is malformed");
+    listed("0001", 40, "the server's list of refs is malformed");
+    listed("000fERR go away", 40, "the server says: go away");
+    listed("<html>", 40, "the server's answer is not git's: it has no pkt-lines");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(offers), cmocka_unit_test(offers_nothing), cmocka_unit_test(asks),
         cmocka_unit_test(packs),  cmocka_unit_test(no_packs),       cmocka_unit_test(long_ones),
+        cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
