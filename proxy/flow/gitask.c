@@ -226,7 +226,7 @@ static int ask_post_fetch(struct gitask *a) {
     limits.objects = ASK_OBJECTS;
     limits.inflate_free = ASK_INFLATE;
     git_fetch_init(&a->fetch);
-    if (pack_init(&a->pack, gitproof_objects(a->proof), false, &limits)) {
+    if (pack_init(&a->pack, a->wish.into, false, &limits)) {
         ask_set_failed(a, "out of memory");
         return ERR_NOMEM;
     }

@@ -1,6 +1,6 @@
 /*
  * Asking the server of a push for what the push does not bring: commits, by which it may be proved a fast-forward, or
- * other objects. What comes goes into the push's own store (gitproof.h), where every object is known by its hash: a
+ * other objects. What comes goes into a store of the push's proof (gitproof.h), where every object is known by its hash: a
  * server that lies can make a proof fail, never make one.
  *
  *     gitask_new - gitask_fetch or gitask_refs, done … - gitask_free
@@ -17,6 +17,7 @@
 
 #include "proxy/codec/git_ids.h"
 
+struct git_objects;
 struct gitask;
 struct gitproof;
 struct xchg;
@@ -35,6 +36,7 @@ struct gitask_wish {
     const struct git_ids *wants; /* all that is reachable from these (by git's rules for the filter) … */
     const struct git_ids *haves; /* … and not from these, if the server knows them; may be NULL */
     bool alone;                  /* no history beyond the wants; then there are no haves */
+    struct git_objects *into;    /* one of the proof's stores */
     const char *filter;          /* a literal; NULL: none */
     const char *purpose;         /* a literal, for the record */
 };

@@ -37,9 +37,12 @@ static bool ask_ref(struct xchg *x) {
     git_ids_init(&haves, objects->id_size);
     int r = ask_ids(objects, &gate->refs[gate->asking], &wants, &haves);
     if (r == 0 && wants.n) {
-        struct gitask_wish wish = {
-            .wants = &wants, .haves = &haves, .filter = GITASK_COMMITS, .purpose = ASK_PURPOSE};
-        r = gitask_fetch(gate->ask, &wish, ask_done, x);
+        struct gitask_wish wish = {.wants = &wants,
+                                   .haves = &haves,
+                                   .filter = GITASK_COMMITS,
+                                   .purpose = ASK_PURPOSE,
+                                   .into = gitproof_beyond(gate->proof)};
+        r = !wish.into ? ERR_NOMEM : gitask_fetch(gate->ask, &wish, ask_done, x);
     } else if (r == 0) {
         r = ERR_NOTFOUND;
     }
@@ -80,8 +83,11 @@ static bool ask_bases(struct xchg *x) {
     git_ids_init(&wants, objects->id_size);
     int r = git_objects_bases(objects, ASK_BASE_MAX, &wants);
     if (r == 0 && wants.n && wants.n <= ASK_BASES_MAX) {
-        struct gitask_wish wish = {
-            .wants = &wants, .alone = true, .filter = GITASK_COMMITS, .purpose = ASK_PURPOSE};
+        struct gitask_wish wish = {.wants = &wants,
+                                   .alone = true,
+                                   .filter = GITASK_COMMITS,
+                                   .purpose = ASK_PURPOSE,
+                                   .into = gitproof_objects(gate->proof)};
         r = gitask_fetch(gate->ask, &wish, ask_bases_done, x);
     } else {
         r = ERR_NOTFOUND;

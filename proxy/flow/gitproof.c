@@ -4,6 +4,8 @@
 
 struct gitproof {
     struct git_objects objects;
+    struct git_objects beyond;
+    bool has_beyond;
     struct pack pack;
     size_t *used;   /* of the worker */
     size_t counted; /* this push's part of it */
@@ -34,6 +36,8 @@ static void gitproof_drop(struct gitproof *proof) {
     proof->counted = 0;
     pack_release(&proof->pack);
     git_objects_release(&proof->objects);
+    git_objects_release(&proof->beyond);
+    proof->has_beyond = false;
 }
 
 void gitproof_free(struct gitproof *proof) {
@@ -56,9 +60,22 @@ struct git_objects *gitproof_objects(struct gitproof *proof) {
     return &proof->objects;
 }
 
+struct git_objects *gitproof_beyond(struct gitproof *proof) {
+    struct git_objects_limits limits;
+    if (proof->has_beyond)
+        return &proof->beyond;
+    git_objects_limits_default(&limits);
+    limits.memory = GITPROOF_MEMORY / 2;
+    if (git_objects_init(&proof->beyond, proof->objects.id_size, false, &limits))
+        return NULL;
+    proof->has_beyond = true;
+    return &proof->beyond;
+}
+
 bool gitproof_count(struct gitproof *proof) {
-    *proof->used += proof->objects.kept - proof->counted;
-    proof->counted = proof->objects.kept;
+    size_t kept = proof->objects.kept + proof->beyond.kept;
+    *proof->used += kept - proof->counted;
+    proof->counted = kept;
     return *proof->used <= GITPROOF_WORKER_MEMORY;
 }
 
@@ -91,6 +108,19 @@ const char *gitproof_failed(const struct gitproof *proof) {
     return proof->failed ? proof->why.text : NULL;
 }
 
+/* Where the pack's history ends short of `old`: does it go on to there? */
+static enum git_answer gitproof_ask_beyond(const struct gitproof *proof, const uint8_t *old,
+                                           const uint8_t *young) {
+    enum git_answer answer = GIT_UNKNOWN;
+    struct git_ids edge;
+    git_ids_init(&edge, proof->objects.id_size);
+    int r = git_objects_missing(&proof->objects, young, &edge);
+    for (size_t i = 0; r == 0 && answer != GIT_YES && i < edge.n; i++)
+        r = git_objects_is_ancestor(&proof->beyond, old, git_ids_at(&edge, i), &answer);
+    git_ids_release(&edge);
+    return r == 0 && answer == GIT_YES ? GIT_YES : GIT_UNKNOWN;
+}
+
 enum git_answer gitproof_ask(const struct gitproof *proof, struct slice old, struct slice young) {
     enum git_answer answer;
     uint8_t from[GIT_ID_MAX], to[GIT_ID_MAX];
@@ -98,5 +128,5 @@ enum git_answer gitproof_ask(const struct gitproof *proof, struct slice old, str
         !git_id_from_hex(young, proof->objects.id_size, to) ||
         git_objects_is_ancestor(&proof->objects, from, to, &answer))
         return GIT_UNKNOWN;
-    return answer;
+    return answer == GIT_UNKNOWN && proof->has_beyond ? gitproof_ask_beyond(proof, from, to) : answer;
 }

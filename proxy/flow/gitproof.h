@@ -32,9 +32,11 @@ bool gitproof_whole(const struct gitproof *proof);
 void gitproof_fail(struct gitproof *proof, const char *why);
 const char *gitproof_failed(const struct gitproof *proof);
 
-/* The store that the pack's objects are in: more may be put there, from elsewhere, as long as gitproof_count says after
- * each step that there is room (if not, nothing more may come). Only while gitproof_whole. */
+/* The store that the pack's objects are in, and one for history beyond the pack, by which gitproof_ask goes on where the
+ * pack's ends; what is there is nothing that the push brings. More may be put into both, as long as gitproof_count says
+ * after each step that there is room (if not, nothing more may come). Only while gitproof_whole. */
 struct git_objects *gitproof_objects(struct gitproof *proof);
+struct git_objects *gitproof_beyond(struct gitproof *proof); /* NULL: out of memory */
 bool gitproof_count(struct gitproof *proof);
 
 /* Is the way from `old` to `young` a fast-forward? GIT_UNKNOWN unless the pack is whole. */
