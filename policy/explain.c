@@ -224,10 +224,7 @@ static void hint_http(const struct facts *f, struct buf *out) {
         buf_printf(out, " %s", lfs);
         return;
     }
-    for (size_t i = 0; i < f->method.n; i++)
-        if (!(f->method.p[i] >= 'A' && f->method.p[i] <= 'Z') && f->method.p[i] != '-')
-            return;
-    if (f->method.n == 0 || f->path.n == 0 || f->path.p[0] != '/')
+    if (!facts_method(f->method) || f->path.n == 0 || f->path.p[0] != '/')
         return;
     buf_printf(out, "allow %.*s ", SLICE_ARG(f->method));
     put_target(f, f->path, out);

@@ -88,3 +88,12 @@ const char *facts_op_name(enum facts_op op) {
     }
     return "?";
 }
+
+bool facts_method(struct slice method) {
+    bool good = method.n > 0 && method.n <= 32 && method.p[0] >= 'A' && method.p[0] <= 'Z';
+    for (size_t i = 0; good && i < method.n; i++) {
+        char c = method.p[i];
+        good = (c >= 'A' && c <= 'Z') || ascii_digit(c) || c == '-' || c == '_';
+    }
+    return good;
+}

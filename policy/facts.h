@@ -113,6 +113,9 @@ const char *facts_lfs_name(enum facts_lfs operation);
  * "/acme/app.git/info/refs" -> "/acme/app". A view of `path`; may be empty (the server's root). */
 struct slice facts_repository(struct slice path);
 
+/* Whether a rule can name this method: capitals, digits, '-' and '_', at most 32. */
+bool facts_method(struct slice method);
+
 /* "create", "update", "delete", "force". */
 const char *facts_op_name(enum facts_op op);
 

@@ -2,6 +2,7 @@
 #include "policy/parse.h"
 
 #include "policy/diag.h"
+#include "policy/facts.h"
 
 static const char *const op_names[] = {"create", "update", "delete", "force"};
 
@@ -47,20 +48,13 @@ static bool is_word(const struct token *t, const char *word) {
     return t->kind == TOKEN_WORD && slice_eq(t->text, slice_str(word));
 }
 
-static bool method_char(char c) {
-    return (c >= 'A' && c <= 'Z') || ascii_digit(c) || c == '-' || c == '_';
-}
-
 /* GET or GET,HEAD. The word is kept whole; here only its form is checked. */
 static bool check_methods(struct parser *p, const struct token *t) {
     struct slice rest = t->text, method;
     bool more = true;
     while (more) {
         more = slice_cut(rest, ',', &method, &rest);
-        bool good = method.n > 0 && method.n <= 32 && method.p[0] >= 'A' && method.p[0] <= 'Z';
-        for (size_t i = 0; good && i < method.n; i++)
-            good = method_char(method.p[i]);
-        if (good)
+        if (facts_method(method))
             continue;
         p->lx.bad = true;
         if (method.n == 0)
