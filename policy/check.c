@@ -19,6 +19,7 @@ struct learned {
     bool bites;    /* an allow: where no deny matches; a deny: where an allow does */
     bool needed;   /* … and where no other rule says the same */
     bool together; /* not one rule covers it but several */
+    bool unsure;   /* not all that it is about could be followed */
     uint32_t by; /* the rule that says the same, or (allow that never bites) denies; 0 none, else index + 1 */
 };
 
@@ -30,7 +31,6 @@ struct matching {
 struct survey {
     const struct policy *p;
     struct learned *rules;
-    bool unsure;
 };
 
 static void match_all(const struct policy *p, const struct facts *f, struct matching *m) {
@@ -106,9 +106,10 @@ static bool others_unclear(const struct policy *p, const struct rule *deny) {
 }
 
 static int look_unsure(void *arg, struct slice host, const char *why) {
-    (void)host;
+    struct survey *s = arg;
     (void)why;
-    ((struct survey *)arg)->unsure = true;
+    for (size_t i = 0; i < s->p->nrules; i++)
+        s->rules[i].unsure |= overlap_host(&s->p->rules[i].target, host);
     return 0;
 }
 
@@ -116,7 +117,7 @@ static int tell_rule(struct check *c, const struct learned *all, uint32_t index)
     const struct policy *p = c->p;
     const struct rule *r = &p->rules[index];
     const struct learned *l = &all[index];
-    if (!plain_rule(r))
+    if (!plain_rule(r) || l->unsure)
         return 0; /* what it takes can't be followed */
     if (!l->matches && !r->deny)
         return check_warn(c, r, "never-matches", NULL, "this rule can never match a request");
@@ -147,7 +148,7 @@ int check_classes(struct check *c) {
     struct classes classes = {
         .policies = list, .npolicies = 1, .found = look, .unsure = look_unsure, .arg = &s};
     int r = classes_walk(&classes);
-    for (size_t i = 0; r == 0 && !s.unsure && i < c->p->nrules; i++)
+    for (size_t i = 0; r == 0 && i < c->p->nrules; i++)
         if (check_speaks_of(c, &c->p->rules[i]))
             r = tell_rule(c, s.rules, (uint32_t)i);
     free(s.rules);

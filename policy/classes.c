@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "policy/condition.h"
+#include "policy/variants.h"
 #include "policy/walk.h"
 
 #define PORTS_MAX   32
@@ -33,6 +35,8 @@ struct scene {
     struct facts f; /* host, scheme and port are set */
     struct about *about;
     size_t n, cap;
+    bool conditions; /* one of them has some */
+    bool batch;      /* the request at hand is a batch of LFS, whose body tells what it is for */
     char method[METHODS_MAX][METHOD_MAX];
     size_t nmethods;
     struct texts paths, refs;
@@ -70,6 +74,48 @@ static int collect(struct scene *s, struct texts *t) {
     if (r == 0 && s->walk.truncated && s->c->unsure)
         r = s->c->unsure(s->c->arg, s->f.host,
                          "its patterns are too many, or too entangled, to follow them all");
+    return r;
+}
+
+/* --- conditions -------------------------------------------------------------------------------------------- */
+
+#define CONDITIONED_MAX 64
+
+/* The request at hand, with all that conditions of rules about it tell apart. */
+static int visit(struct scene *s) {
+    const struct condition *conditions[CONDITIONED_MAX];
+    size_t limits[CONDITIONED_MAX];
+    struct operand words[] = {{.text = SLICE("download")}, {.text = SLICE("upload")}};
+    struct step step = {.key = SLICE("operation")};
+    const struct condition operation = {.subject = TREE_JSON,
+                                        .test = TREE_IN,
+                                        .steps = &step,
+                                        .nsteps = 1,
+                                        .operands = words,
+                                        .noperands = 2,
+                                        .text = SLICE("operation")};
+    struct variants v = {.conditions = conditions, .limits = limits, .found = s->c->found, .arg = s->c->arg};
+    bool many = false;
+    for (size_t i = 0; s->conditions && i < s->n; i++) {
+        const struct about *a = &s->about[i];
+        if (!a->rule->conditions || !judge_reaches(a->p, &s->f, s->f.refs, (size_t)(a->rule - a->p->rules)))
+            continue;
+        many = v.n == CONDITIONED_MAX - 1;
+        if (many)
+            break;
+        conditions[v.n] = a->rule->conditions;
+        limits[v.n++] = a->rule->body;
+    }
+    if (v.n == 0 && !s->batch)
+        return s->c->found(s->c->arg, &s->f);
+    if (s->batch) {
+        conditions[v.n] = &operation;
+        limits[v.n++] = POLICY_BODY_DEFAULT;
+    }
+    int r = many ? 0 : variants_walk(&v, &s->f);
+    if (r == 0 && (many || v.unsure) && s->c->unsure)
+        r = s->c->unsure(s->c->arg, s->f.host,
+                         many ? "its conditions are too many to follow them all" : v.unsure);
     return r;
 }
 
@@ -141,7 +187,7 @@ static int each_http(struct scene *s) {
         for (size_t m = 0; r == 0 && m < s->nmethods; m++) {
             s->f.path = text_at(&s->paths, i);
             s->f.method = slice_str(s->method[m]);
-            r = s->c->found(s->c->arg, &s->f);
+            r = visit(s);
         }
     return r;
 }
@@ -156,7 +202,7 @@ static int each_ref(struct scene *s) {
     for (size_t i = 0; r == 0 && i < s->refs.n; i++)
         for (unsigned op = FACTS_CREATE; r == 0 && op <= FACTS_FORCE; op++) {
             ref = (struct facts_ref){.name = text_at(&s->refs, i), .op = (enum facts_op)op};
-            r = s->c->found(s->c->arg, &s->f);
+            r = visit(s);
         }
     s->f.refs = NULL;
     s->f.nrefs = 0;
@@ -190,7 +236,7 @@ static int each_endpoint(struct scene *s, size_t service, struct slice repositor
         if (s->f.kind == FACTS_GIT_PUSH && (k & 2))
             r = each_ref(s);
         else
-            r = s->c->found(s->c->arg, &s->f);
+            r = visit(s);
     }
     s->f.query = SLICE_NONE;
     return r;
@@ -240,14 +286,10 @@ static int each_git(struct scene *s, size_t service) {
 
 /* --- lfs and tunnels --------------------------------------------------------------------------------------- */
 
-/* Of a batch the body tells what it is for; or it does not. */
 static int each_batch(struct scene *s) {
-    int r = 0;
-    for (unsigned op = FACTS_LFS_UNKNOWN; r == 0 && op <= FACTS_LFS_UPLOAD; op++) {
-        s->f.lfs = (enum facts_lfs)op;
-        r = s->c->found(s->c->arg, &s->f);
-    }
-    s->f.lfs = FACTS_LFS_UNKNOWN;
+    s->batch = true;
+    int r = visit(s);
+    s->batch = false;
     return r;
 }
 
@@ -283,7 +325,7 @@ static int each_lfs(struct scene *s) {
             s->f.path = buf_slice(&s->path);
             for (size_t m = 0; result == 0 && m < s->nmethods; m++) {
                 s->f.method = slice_str(s->method[m]);
-                result = facts_lfs_batch(&s->f) ? each_batch(s) : s->c->found(s->c->arg, &s->f);
+                result = facts_lfs_batch(&s->f) ? each_batch(s) : visit(s);
             }
         }
     return result;
@@ -292,7 +334,7 @@ static int each_lfs(struct scene *s) {
 static int each_tunnel(struct scene *s) {
     s->f.kind = FACTS_TUNNEL;
     s->f.method = s->f.path = SLICE_NONE;
-    return s->c->found(s->c->arg, &s->f);
+    return visit(s);
 }
 
 /* --- origins ----------------------------------------------------------------------------------------------- */
@@ -307,6 +349,7 @@ static bool takes_host(const struct target *t, struct slice host) {
 /* Collects the rules about the scene's origin. False when memory is short. */
 static bool gather(struct scene *s) {
     s->n = 0;
+    s->conditions = false;
     for (size_t k = 0; k < s->c->npolicies; k++)
         for (size_t i = 0; i < s->c->policies[k]->nrules; i++) {
             const struct rule *r = &s->c->policies[k]->rules[i];
@@ -324,6 +367,7 @@ static bool gather(struct scene *s) {
                 s->about = about;
                 s->cap = cap;
             }
+            s->conditions |= r->conditions != NULL;
             s->about[s->n++] = (struct about){s->c->policies[k], r};
         }
     return true;

@@ -167,6 +167,52 @@ bool condition_on_body(const struct condition *c) {
     return c->subject == TREE_JSON || c->subject == TREE_GRAPHQL;
 }
 
+bool condition_same_place(const struct condition *a, const struct condition *b) {
+    if (a->subject != b->subject)
+        return false;
+    switch (a->subject) {
+    case TREE_HEADER: return slice_caseeq(a->name, b->name);
+    case TREE_QUERY: return slice_eq(a->name, b->name);
+    case TREE_GRAPHQL: return true;
+    case TREE_JSON: break;
+    }
+    if (a->nsteps != b->nsteps)
+        return false;
+    for (size_t i = 0; i < a->nsteps; i++) {
+        const struct step *x = &a->steps[i], *y = &b->steps[i];
+        if ((x->key.p != NULL) != (y->key.p != NULL) || !slice_eq(x->key, y->key) || x->all != y->all ||
+            x->index != y->index)
+            return false;
+    }
+    return true;
+}
+
+static bool operands_meet(const struct condition *a, const struct condition *b) {
+    for (size_t i = 0; i < a->noperands; i++)
+        for (size_t k = 0; k < b->noperands; k++) {
+            const struct operand *x = &a->operands[i], *y = &b->operands[k];
+            if (x->kind == y->kind && x->number == y->number && slice_eq(x->text, y->text))
+                return true;
+        }
+    return false;
+}
+
+static bool says_what_it_is(const struct condition *c) {
+    for (size_t i = 0; i < c->nsteps; i++)
+        if (c->steps[i].all)
+            return false;
+    return c->subject != TREE_GRAPHQL && (c->test == TREE_EQUAL || c->test == TREE_IN);
+}
+
+bool condition_meet(const struct condition *a, const struct condition *b) {
+    for (; a; a = a->next)
+        for (const struct condition *other = b; other; other = other->next)
+            if (says_what_it_is(a) && says_what_it_is(other) && condition_same_place(a, other) &&
+                !operands_meet(a, other))
+                return false;
+    return true;
+}
+
 /* --- headers and queries ----------------------------------------------------------------------------------- */
 
 enum tri condition_text(const struct condition *c, struct slice text) {

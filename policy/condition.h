@@ -77,6 +77,12 @@ bool condition_compile(struct compiler *c, const struct tree_rule *tree, const s
 
 bool condition_on_body(const struct condition *c);
 
+/* Whether two are about the same value. */
+bool condition_same_place(const struct condition *a, const struct condition *b);
+
+/* False if no request can have all conditions of both lists: one value would have to be two. */
+bool condition_meet(const struct condition *a, const struct condition *b);
+
 /* `loose`: for a deny. `limit`: bytes of a body that the rule looks at. *why: what stands in the way of telling. */
 enum tri condition_holds(const struct condition *c, const struct facts *f, struct body_view *view,
                          size_t limit, bool loose, const char **why);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "policy/classes.h"
+#include "policy/condition.h"
 #include "policy/overlap.h"
 #include "policy/plain.h"
 #include "policy/print.h"
@@ -125,7 +126,7 @@ static void put_example(struct diff *d, const struct group *g, const struct fact
     policy_judge(d->p[1], &nice, &b);
     bool good = differ(&a, &b) && change_of(&a, &b) == g->change && a.rule.index == g->before.rule.index &&
                 b.rule.index == g->after.rule.index && !path.failed && !ref.failed && proper(nice.path);
-    print_request(out, good ? &nice : f);
+    print_request_whole(out, good ? &nice : f);
     buf_release(&path);
     buf_release(&ref);
 }
@@ -253,6 +254,12 @@ static void put_ref_overlap(struct buf *out, const struct rule *a, const struct 
     overlap_release(&o);
 }
 
+/* ", where json base == main": what a rule asks beside its patterns. */
+static void put_conditions(struct buf *out, const struct rule *r) {
+    for (const struct condition *c = r->conditions; c; c = c->next)
+        buf_printf(out, "%s %.*s", c == r->conditions ? ", where" : " and", SLICE_ARG(c->text));
+}
+
 static void put_exception(void *arg, const struct rule *r, struct slice paths, bool more) {
     struct telling *t = arg;
     struct buf *out = t->d->print->out;
@@ -268,6 +275,12 @@ static void put_exception(void *arg, const struct rule *r, struct slice paths, b
         json_close(t->json);
         json_key(t->json, "all_paths_listed");
         json_bool(t->json, !more);
+        struct buf where;
+        buf_init(&where, 1 << 16);
+        put_conditions(&where, r);
+        if (buf_len(&where))
+            print_text_json(t->json, "where", slice_from(buf_slice(&where), strlen(", where ")));
+        buf_release(&where);
         json_close(t->json);
         return;
     }
@@ -277,6 +290,7 @@ static void put_exception(void *arg, const struct rule *r, struct slice paths, b
     if (more)
         buf_puts(out, ", and more");
     put_ref_overlap(out, t->g->rule, r);
+    put_conditions(out, r);
     buf_putc(out, '\n');
 }
 

@@ -510,20 +510,34 @@ void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, s
     judge_ref(p, f, NULL, i, v);
 }
 
+static bool about_host(const struct target *t, const struct facts *f) {
+    return t->host_kind == RULE_HOST_ANY || (t->host_kind == RULE_HOST_EXACT && slice_eq(t->host, f->host)) ||
+           (t->host_kind == RULE_HOST_SUFFIX && !f->host_is_address && f->host.n > t->host.n + 1 &&
+            slice_ends(f->host, t->host) && f->host.p[f->host.n - t->host.n - 1] == '.');
+}
+
 enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref,
                       size_t rule) {
     struct request q;
     struct verdict v;
-    const struct target *t = &p->rules[rule].target;
-    if (!prepare(&q, p, f, NULL, &v))
+    const struct rule *r = &p->rules[rule];
+    if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &v))
         return STAGE_NONE;
-    bool about = t->host_kind == RULE_HOST_ANY ||
-                 (t->host_kind == RULE_HOST_EXACT && slice_eq(t->host, f->host)) ||
-                 (t->host_kind == RULE_HOST_SUFFIX && !f->host_is_address && f->host.n > t->host.n + 1 &&
-                  slice_ends(f->host, t->host) && f->host.p[f->host.n - t->host.n - 1] == '.');
-    enum stage s = about ? stage_of(&q, &p->rules[rule], ref, p->rules[rule].deny) : STAGE_NONE;
+    enum stage s = stage_of(&q, r, ref, r->deny);
     body_view_release(&q.view);
     return s;
+}
+
+bool judge_reaches(const struct policy *p, const struct facts *f, const struct facts_ref *ref, size_t rule) {
+    struct request q;
+    struct verdict v;
+    const struct rule *r = &p->rules[rule];
+    if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &v))
+        return false;
+    bool reaches = (r->verb != TREE_ALLOW && stage_of(&q, r, ref, true) >= STAGE_CONDITION) ||
+                   (!r->deny && stage_of(&q, r, ref, false) >= STAGE_CONDITION);
+    body_view_release(&q.view);
+    return reaches;
 }
 
 /* How much of the body the rule wants to see. */

@@ -6,6 +6,7 @@
 #include "policy/overlap.h"
 
 #include "base/url.h"
+#include "policy/condition.h"
 
 #define STEPS_MAX 20000
 #define UNITS_MAX 1024
@@ -140,6 +141,11 @@ static bool hosts_meet(const struct target *a, const struct target *b) {
            (b->host_kind == RULE_HOST_SUFFIX && below(a->host, b->host));
 }
 
+bool overlap_host(const struct target *t, struct slice host) {
+    return t->host_kind == RULE_HOST_ANY || slice_eq(t->host, host) || below(host, t->host) ||
+           below(t->host, host);
+}
+
 static bool methods_meet(const struct rule *a, const struct rule *b) {
     if (a->any_method || b->any_method)
         return true;
@@ -172,7 +178,7 @@ static bool refs_meet(const struct rule *a, const struct rule *b) {
 bool overlap_possible(const struct rule *a, const struct rule *b) {
     const struct target *t = &a->target, *u = &b->target;
     if (t->scheme != u->scheme || (!t->any_port && !u->any_port && t->port != u->port) || !hosts_meet(t, u) ||
-        a->action != b->action)
+        a->action != b->action || !condition_meet(a->conditions, b->conditions))
         return false;
     if (a->action == TREE_HTTP)
         return methods_meet(a, b);

@@ -27,6 +27,9 @@ void overlap_put_glob(struct buf *out, const struct glob *g);
 /* Whether some host, scheme, port, method, ref and operation is common to both; paths are not looked at. */
 bool overlap_possible(const struct rule *a, const struct rule *b);
 
+/* Whether the target takes a host, or a pattern of hosts ("example.com" of "*.example.com") has some that it takes. */
+bool overlap_host(const struct target *t, struct slice host);
+
 /* Adds the paths (for git the repositories) that both rules are about; "" if that is every path. */
 void overlap_paths(struct overlap *o, const struct rule *a, const struct rule *b);
 

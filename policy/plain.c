@@ -1,9 +1,13 @@
 #include "policy/plain.h"
 
+#include "policy/condition.h"
 #include "policy/overlap.h"
 
 bool plain_rule(const struct rule *r) {
-    return !r->conditions && !r->target.regex && !r->nchanges && !r->max_size;
+    for (const struct condition *c = r->conditions; c; c = c->next)
+        if (c->test == TREE_MATCHES)
+            return false;
+    return !r->target.regex && !r->nchanges && !r->max_size;
 }
 
 bool plain_alike(const struct rule *a, const struct rule *b) {

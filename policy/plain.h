@@ -6,8 +6,8 @@
 
 #include "policy/rule.h"
 
-/* Whether a rule is about host, method, patterns and operations alone: not about bodies, headers, queries, what a push
- * changes, nor by a regular expression. */
+/* Whether a rule is about host, method, patterns, operations and values alone: not about what a push changes, nor by a
+ * regular expression. */
 bool plain_rule(const struct rule *r);
 
 /* Whether two rules say the same with the same words, variables filled in. */

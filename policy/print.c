@@ -26,12 +26,46 @@ void print_request(struct buf *out, const struct facts *f) {
         buf_putc(out, '?');
         put_clean(out, f->query);
     }
-    if (facts_lfs_batch(f) && facts_lfs_operation(f))
+    if (f->body.n == 0 && facts_lfs_batch(f) && facts_lfs_operation(f))
         buf_printf(out, " body {\"operation\":\"%s\"}", facts_lfs_name(facts_lfs_operation(f)));
     if (f->nrefs) {
         buf_putc(out, ' ');
         put_clean(out, f->refs[0].name);
         buf_printf(out, " %s", facts_op_name(f->refs[0].op));
+    }
+}
+
+/* As a word of a policy, in quotes where it has to be. */
+static void put_word(struct buf *out, struct slice s) {
+    bool quoted = s.n == 0 || s.p[0] == '"' || s.p[0] == '#';
+    for (size_t i = 0; i < s.n; i++)
+        quoted |= s.p[i] == ' ' || s.p[i] == '\t' || s.p[i] == '\\';
+    if (quoted)
+        buf_putc(out, '"');
+    for (size_t i = 0; i < s.n; i++) {
+        if (quoted && (s.p[i] == '"' || s.p[i] == '\\'))
+            buf_putc(out, '\\');
+        if (s.p[i] == '$')
+            buf_putc(out, '$');
+        put_clean(out, slice_sub(s, i, 1));
+    }
+    if (quoted)
+        buf_putc(out, '"');
+}
+
+void print_request_whole(struct buf *out, const struct facts *f) {
+    struct slice name, value;
+    print_request(out, f);
+    for (size_t i = 0; f->field && f->field(f->field_arg, i, &name, &value); i++) {
+        /* what a body is if nothing is said of it */
+        if (slice_caseeq(name, SLICE("content-type")) && slice_eq(value, SLICE("application/json")))
+            continue;
+        buf_printf(out, " header %.*s ", SLICE_ARG(name));
+        put_word(out, value);
+    }
+    if (f->body.n) {
+        buf_puts(out, " body ");
+        put_word(out, f->body);
     }
 }
 

@@ -19,6 +19,9 @@ void print_painted(const struct policy_print *print, const char *colour, const c
 /* "GET https://a.example/x", "push https://a.example/r refs/heads/m create". Of a push the first ref. */
 void print_request(struct buf *out, const struct facts *f);
 
+/* The same with what an `expect` would say of headers and body: 'header Accept text/html body {"base":"main"}'. */
+void print_request_whole(struct buf *out, const struct facts *f);
+
 /* "my.policy:3: allow GET https://a.example/x" */
 void print_rule(struct buf *out, const struct rule *r);
 

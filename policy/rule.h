@@ -156,6 +156,9 @@ enum stage {
 enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref,
                       size_t rule);
 
+/* Whether one rule is about a request (or one ref of a push) but for its conditions, read strictly or generously. */
+bool judge_reaches(const struct policy *p, const struct facts *f, const struct facts_ref *ref, size_t rule);
+
 /* A verdict's reason as policy_explain puts it, on that same part. */
 int explain(const struct policy *p, const struct facts *f, const bool *reach, const struct verdict *v,
             size_t max_refs, struct buf *out);

@@ -288,15 +288,17 @@ static void random_pairs(void **state) {
 static void undecided(void **state) {
     (void)state;
     static const char *const pairs[][3] = {
-        {"", "allow POST https://a.test/x where json a == 1\n", "1"},
-        {"allow POST https://a.test/x where json a == 1\n", "allow POST https://a.test/x where json a == 2\n",
+        {"", "allow POST https://a.test/x where json a ~ 1\n", "1"},
+        {"allow POST https://a.test/x where json a ~ 1\n", "allow POST https://a.test/x where json a ~ 2\n",
          "2"},
-        {"allow POST https://a.test/x where json a == 1\n", "allow POST https://a.test/x where json a == 1\n",
+        {"allow POST https://a.test/x where json a ~ 1\n", "allow POST https://a.test/x where json a ~ 1\n",
          "0"},
-        {"allow POST https://a.test/x where json a == 1\n",
-         "allow POST https://a.test/x where json a == 1\nallow GET https://b.test/\n", "0"},
-        {"allow POST https://a.test/x where json a == 1\n",
-         "allow POST https://a.test/x where json a == 1\ndeny POST https://a.test/*\n", "1"},
+        {"allow POST https://a.test/x where json a ~ 1\n",
+         "allow POST https://a.test/x where json a ~ 1\nallow GET https://b.test/\n", "0"},
+        {"allow POST https://a.test/x where json a ~ 1\n",
+         "allow POST https://a.test/x where json a ~ 1\ndeny POST https://a.test/*\n", "1"},
+        {"allow POST https://a.test/x where json a == 1\n", "allow POST https://a.test/x where json a == 2\n",
+         "0"},
         {"allow GET https://a.test~/[0-9]+\n", "", "1"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
