@@ -26,6 +26,7 @@ void gitgate_free(struct gitgate *gate) {
     buf_release(&gate->tail);
     gitask_free(gate->ask);
     gitproof_free(gate->proof);
+    gate_answer_free(gate->answer);
     free(gate->wants);
     free(gate->refs);
     free(gate->record_refs);

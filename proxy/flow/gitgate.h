@@ -43,6 +43,12 @@ bool gitgate_reads(const struct xchg *x);
 /* Fills in the record's part about git. What it points to lives as long as the exchange. */
 void gitgate_record(struct xchg *x, struct record *r);
 
+/* Body of the answer, on its way to the client: it is read for what the server says of each ref. */
+void gitgate_answer(struct xchg *x, struct slice bytes);
+
+/* Fills in what was said of the refs, "unknown" where nothing was. What it points to lives as long as the exchange. */
+void gitgate_outcome(struct xchg *x, struct record *r);
+
 void gitgate_free(struct gitgate *gate);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * What the files of the gate for pushes share (gitgate.h): what it knows of one push, and the way from one file to the
- * next. gitgate.c reads, gitgate_judge.c turns what was read into facts and asks the policy, gitgate_refuse.c says no.
+ * next. gitgate.c reads, gitgate_judge.c turns what was read into facts and asks the policy, gitgate_refuse.c says no,
+ * gitgate_answer.c reads what the server says.
  */
 #ifndef PROXY_FLOW_GITGATE_STATE_H
 #define PROXY_FLOW_GITGATE_STATE_H
@@ -11,6 +12,7 @@
 #include "proxy/flow/gitproof.h"
 #include "proxy/flow/record.h"
 
+struct gate_answer;
 struct gitask;
 struct xchg;
 
@@ -38,10 +40,11 @@ struct gitgate {
     bool *wants; /* refs whose update is permitted only as a fast-forward */
     size_t nrefs, nwants;
     struct gitproof *proof;
-    struct gitask *ask; /* NULL: the server was not asked */
-    size_t asking;      /* about this ref */
-    bool asked_bases;   /* what deltas of the pack are made of has been asked for */
-    bool bad;           /* the push could not be read */
+    struct gitask *ask;         /* NULL: the server was not asked */
+    size_t asking;              /* about this ref */
+    bool asked_bases;           /* what deltas of the pack are made of has been asked for */
+    bool bad;                   /* the push could not be read */
+    struct gate_answer *answer; /* what the server said so far; NULL: nothing */
 };
 
 /* ---- gitgate_judge.c ---- */
@@ -84,5 +87,9 @@ void gitgate_refuse_unproved(struct xchg *x);
 
 /* The push is permitted. True: the rule's limit is used up, so it is refused. */
 bool gitgate_limited(struct xchg *x);
+
+/* ---- gitgate_answer.c ---- */
+
+void gate_answer_free(struct gate_answer *answer);
 
 #endif

@@ -2,7 +2,7 @@
 
 /* A date with five digits in its year has no RFC 3339 text. */
 #define TIME_MAX     253402300799999ull
-#define REF_OVERHEAD 20 /* five lengths */
+#define REF_OVERHEAD 28 /* seven lengths */
 
 static struct slice limited(struct slice s, size_t max) {
     return slice_sub(s, 0, max);
@@ -11,7 +11,8 @@ static struct slice limited(struct slice s, size_t max) {
 static size_t ref_size(const struct record_ref *ref) {
     return REF_OVERHEAD + limited(ref->ref, RECORD_TEXT_MAX).n + limited(ref->old, RECORD_TEXT_MAX).n +
            limited(ref->new, RECORD_TEXT_MAX).n + limited(ref->op, RECORD_TEXT_MAX).n +
-           limited(ref->proof, RECORD_TEXT_MAX).n;
+           limited(ref->proof, RECORD_TEXT_MAX).n + limited(ref->to, RECORD_TEXT_MAX).n +
+           limited(ref->outcome, RECORD_TEXT_MAX).n;
 }
 
 static void put_text(struct msg_out *m, struct slice s) {
@@ -29,8 +30,11 @@ static void put_refs(struct msg_out *m, const struct record *r) {
         put_text(m, r->refs[i].new);
         put_text(m, r->refs[i].op);
         put_text(m, r->refs[i].proof);
+        put_text(m, r->refs[i].to);
+        put_text(m, r->refs[i].outcome);
     }
     msg_put_u64(m, r->refs_omitted + (r->nrefs - n));
+    put_text(m, r->unpack);
 }
 
 void record_encode(const struct record *r, struct msg_out *m, void *memory, size_t cap) {
@@ -97,10 +101,13 @@ static void get_refs(struct msg_in *m, struct record *r, struct record_ref *refs
         refs[i].new = get_text(m);
         refs[i].op = get_text(m);
         refs[i].proof = get_text(m);
+        refs[i].to = get_text(m);
+        refs[i].outcome = get_text(m);
     }
     r->refs = refs;
     r->nrefs = m->err ? 0 : n;
     r->refs_omitted = msg_get_u64(m);
+    r->unpack = get_text(m);
 }
 
 int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs) {

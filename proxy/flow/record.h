@@ -18,7 +18,13 @@
  *     code         the same as a stable word: "no-rule-for-method"
  *     rule         file:line of the rule that decided
  *     method, url  url without user name, query values left out ("?page=*") unless they are asked for
- *     git          {"service": "git-receive-pack", "refs": [{"ref", "old", "new", "op", "proof"}], "omitted": N}
+ *     git          {"service": "git-receive-pack", "refs": […], "omitted": N, "unpack"}. Of a ref, in a verdict:
+ *                  "ref", "old", "new" (ids), "op" (create, update, delete, force), "proof" (of an update, what told
+ *                  whether it is a fast-forward: "pack", "server", which was asked for what the pack left open, or
+ *                  "none"). In the outcome of a push that went upstream: "ref",
+ *                  "outcome" ("ok", "refused: " and the server's words, "unknown" if it did not say), and where the
+ *                  server did something else than it was asked for, "to", "old", "new", "op" ("force").
+ *                  "unpack": why the server could not take the pack
  *     credential   the name of the credential that is lent; never more than its name
  *     upstream     address:port connected to
  *     status       HTTP status that the client got
@@ -59,8 +65,8 @@ enum record_has {
 
 struct record_ref {
     struct slice ref, old, new, op;
-    struct slice proof; /* of an update: what told whether it is a fast-forward: "pack", "server" (which was asked for what
-                           the pack left open), or "none" */
+    struct slice proof;       /* of a verdict on an update */
+    struct slice to, outcome; /* of an outcome */
 };
 
 struct record {
@@ -75,6 +81,7 @@ struct record {
     const struct record_ref *refs;
     size_t nrefs;
     uint64_t refs_omitted;
+    struct slice unpack;
     struct slice credential, upstream;
     unsigned has; /* RECORD_HAS_… */
     uint32_t status;

@@ -74,10 +74,12 @@ static void json_git(struct json *j, const struct record *r) {
         for (size_t i = 0; i < r->nrefs; i++) {
             json_open_object(j);
             json_pair(j, "ref", r->refs[i].ref);
+            json_pair(j, "to", r->refs[i].to);
             json_pair(j, "old", r->refs[i].old);
             json_pair(j, "new", r->refs[i].new);
             json_pair(j, "op", r->refs[i].op);
             json_pair(j, "proof", r->refs[i].proof);
+            json_pair(j, "outcome", r->refs[i].outcome);
             json_close(j);
         }
         json_close(j);
@@ -86,6 +88,7 @@ static void json_git(struct json *j, const struct record *r) {
         json_key(j, "omitted");
         json_u64(j, r->refs_omitted);
     }
+    json_pair(j, "unpack", r->unpack);
     json_close(j);
 }
 

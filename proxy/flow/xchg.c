@@ -156,6 +156,7 @@ static void xchg_record_outcome(struct xchg *x) {
         r.code = slice_str(x->trouble);
         r.reason = slice_str(x->trouble_text);
     }
+    gitgate_outcome(x, &r);
     decision_outcome(x->box, &x->decision, &r);
 }
 

@@ -151,6 +151,7 @@ static void answer_body(struct xchg *x, struct slice in) {
         case HTTP1_STEP_MORE: return;
         case HTTP1_STEP_DATA:
             x->received += data.n;
+            gitgate_answer(x, data);
             x->client->data(x, data);
             break;
         case HTTP1_STEP_DONE: answer_complete(x, in.n > 0); return;

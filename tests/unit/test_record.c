@@ -109,6 +109,18 @@ static void json_has_the_keys(void **state) {
         "\"new\":\"2222\",\"op\":\"force\"},{\"ref\":\"refs/heads/b\",\"old\":\"0000\",\"new\":\"3333\","
         "\"op\":\"create\"}]},\"credential\":\"github\",\"upstream\":\"192.0.2.1:443\",\"status\":403,"
         "\"sent\":5,\"received\":6,\"duration_ms\":7}\n");
+    static const struct record_ref made[] = {
+        {.ref = SLICE("refs/for/main"), .to = SLICE("refs/changes/1"), .outcome = SLICE("ok")},
+        {.ref = SLICE("refs/heads/b"), .outcome = SLICE("refused: hook declined")}};
+    struct record pushed = {.event = RECORD_OUTCOME, .git_service = SLICE("git-receive-pack")};
+    pushed.refs = made;
+    pushed.nrefs = 2;
+    pushed.unpack = SLICE("disk full");
+    expect_json(&pushed,
+                "{\"event\":\"outcome\",\"time\":\"1970-01-01T00:00:00.000Z\",\"git\":{\"service\":"
+                "\"git-receive-pack\",\"refs\":[{\"ref\":\"refs/for/main\",\"to\":\"refs/changes/1\","
+                "\"outcome\":\"ok\"},{\"ref\":\"refs/heads/b\",\"outcome\":\"refused: hook declined\"}],"
+                "\"unpack\":\"disk full\"}}\n");
     struct record gap = {.event = RECORD_GAP,
                          .time_ms = 3000,
                          .count = 9,

@@ -7,7 +7,8 @@
                                                 # request.start is the beginning of the body
 
 `users` are those that may in (Basic); without it everybody may. `private=False` lets everybody fetch, so
-that only pushes need a user.
+that only pushes need a user. A request's body that ends too early has the backend killed, as web servers do;
+`careless=True` passes on what came, and then its end, so that git has to notice by itself.
 """
 import base64
 import os
@@ -52,8 +53,9 @@ class Hit:
 
 
 class GitServer(raw.Listener):
-    def __init__(self, users=None, private=True, **listener):
+    def __init__(self, users=None, private=True, careless=False, **listener):
         self.root = work.folder("git.")
+        self.careless = careless
         self.users = users
         self.private = private
         self.hits = []
@@ -173,10 +175,11 @@ class GitServer(raw.Listener):
                 feeder.join()
                 connection.send(raw.response(hit.status, process.stdout.read(), reason="No"))
         finally:
+            if self.careless:
+                process.stdout.read()
             work.end(process)
 
-    @staticmethod
-    def _feed(connection, request, process):
+    def _feed(self, connection, request, process):
         def give(data):
             if len(request.start) < KEPT:
                 request.start += data
@@ -187,8 +190,8 @@ class GitServer(raw.Listener):
         try:
             connection.read_body(request, on_data=give)
         except (raw.Closed, ValueError):
-            # A body that ends too early must not look whole to git.
-            process.kill()
+            if not self.careless:
+                process.kill()
         finally:
             try:
                 process.stdin.close()

@@ -50,17 +50,22 @@ HAND = '''
 _pki = None
 
 
-def serve(t, repo=True, **options):
+def pki():
+    """What the upstreams of these tests are trusted by."""
     global _pki
     _pki = _pki or Pki()
-    git = t.use(GitServer(tls=_pki.leaf("g.test"), users={"x-access-token": SECRET}, **options))
+    return _pki
+
+
+def serve(t, repo=True, **options):
+    git = t.use(GitServer(tls=pki().leaf("g.test"), users={"x-access-token": SECRET}, **options))
     if repo:
         git.create(REPO)
     return git
 
 
 def _options(git, options):
-    return {"vault": VAULT, "resolve": [git.resolve("g.test")], "upstream_ca": _pki.ca, "timeout": 60, **options,
+    return {"vault": VAULT, "resolve": [git.resolve("g.test")], "upstream_ca": pki().ca, "timeout": 60, **options,
             "env": {**ENV, **options.get("env", {})}}
 
 
