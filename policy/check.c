@@ -40,7 +40,7 @@ static void match_all(const struct policy *p, const struct facts *f, struct matc
     for (size_t l = 0; l < n; l++)
         for (uint32_t k = 0; k < lists[l]->n; k++) {
             uint32_t i = lists[l]->rules[k];
-            if (judge_rule(p, f, f->nrefs ? &f->refs[0] : NULL, i) == STAGE_MATCH &&
+            if (judge_rule(p, f, f->nrefs ? &f->refs[0] : NULL, i, NULL) == STAGE_MATCH &&
                 m->n < sizeof m->list / sizeof *m->list)
                 m->list[m->n++] = i;
         }

@@ -516,14 +516,16 @@ static bool about_host(const struct target *t, const struct facts *f) {
             slice_ends(f->host, t->host) && f->host.p[f->host.n - t->host.n - 1] == '.');
 }
 
-enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref,
-                      size_t rule) {
+enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref, size_t rule,
+                      struct judge_part *part) {
     struct request q;
     struct verdict v;
     const struct rule *r = &p->rules[rule];
     if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &v))
         return STAGE_NONE;
     enum stage s = stage_of(&q, r, ref, r->deny);
+    if (s == STAGE_CONDITION && part)
+        part->text = condition_fails(&q, r, r->deny, &part->why)->text;
     body_view_release(&q.view);
     return s;
 }

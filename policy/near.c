@@ -1,4 +1,5 @@
 /* `policy explain`: all about one request. */
+#include <arpa/inet.h>
 #include <stdlib.h>
 
 #include "policy/print.h"
@@ -8,12 +9,14 @@
 struct near {
     uint32_t rule;
     enum stage stage;
+    struct judge_part part;
 };
 
 /* The part of a rule that failed, in words. */
-static void put_failed(const struct rule *r, const struct facts *f, enum stage s, struct buf *out) {
+static void put_failed(const struct rule *r, const struct facts *f, const struct near *near,
+                       struct buf *out) {
     const struct target *t = &r->target;
-    switch (s) {
+    switch (near->stage) {
     case STAGE_ADDRESS: buf_puts(out, "host: a wildcard takes no address"); break;
     case STAGE_SCHEME: buf_printf(out, "scheme: it is about %s", url_scheme_name(t->scheme)); break;
     case STAGE_PORT: buf_printf(out, "port: it is about %u, not %u", t->port, f->port); break;
@@ -45,7 +48,10 @@ static void put_failed(const struct rule *r, const struct facts *f, enum stage s
         buf_puts(out, "paths: the push changes others, or it is not known what it changes");
         break;
     case STAGE_SIZE: buf_puts(out, "max-size: the pack is larger, or its size is not known"); break;
-    case STAGE_CONDITION: buf_printf(out, "condition: %.*s", SLICE_ARG(slice_trim(r->options_text))); break;
+    case STAGE_CONDITION:
+        buf_printf(out, "condition: %.*s: %s", SLICE_ARG(near->part.text),
+                   near->part.why ? near->part.why : "it does not hold");
+        break;
     default: buf_puts(out, "another part of it does not hold"); break;
     }
 }
@@ -54,7 +60,9 @@ static void put_failed(const struct rule *r, const struct facts *f, enum stage s
 static size_t find_near(const struct policy *p, const struct facts *f, struct near list[NEAR_MAX]) {
     size_t n = 0;
     for (uint32_t i = 0; i < p->nrules; i++) {
-        enum stage s = p->rules[i].deny ? STAGE_NONE : judge_rule(p, f, f->nrefs ? &f->refs[0] : NULL, i);
+        struct judge_part part = {.why = NULL};
+        enum stage s =
+            p->rules[i].deny ? STAGE_NONE : judge_rule(p, f, f->nrefs ? &f->refs[0] : NULL, i, &part);
         if (s == STAGE_NONE || s == STAGE_MATCH)
             continue;
         size_t at = n;
@@ -65,7 +73,7 @@ static size_t find_near(const struct policy *p, const struct facts *f, struct ne
         if (n < NEAR_MAX)
             n++;
         memmove(&list[at + 1], &list[at], (n - at - 1) * sizeof *list);
-        list[at] = (struct near){i, s};
+        list[at] = (struct near){i, s, part};
     }
     return n;
 }
@@ -76,8 +84,47 @@ struct shown {
     struct verdict v;
     struct near near[NEAR_MAX];
     size_t nnear;
-    struct buf why, hint, failed;
+    struct buf why, hint;
+    struct buf failed; /* for one text at a time */
 };
+
+/* "600/h" */
+static void put_limit(const struct verdict *v, struct buf *out) {
+    char unit = v->limit_seconds == 1      ? 's'
+                : v->limit_seconds == 60   ? 'm'
+                : v->limit_seconds == 3600 ? 'h'
+                                           : 'd';
+    buf_printf(out, "%u/%c", v->limit, unit);
+}
+
+/* A network of private addresses that the name may lead to. */
+static void put_net(const struct verdict_net *net, struct buf *out) {
+    char text[INET6_ADDRSTRLEN];
+    if (inet_ntop(net->v6 ? AF_INET6 : AF_INET, net->address, text, sizeof text))
+        buf_printf(out, "%s/%u", text, net->bits);
+}
+
+/* How the request is permitted. */
+static void show_terms(const struct shown *s, struct buf *out) {
+    const struct verdict *v = &s->v;
+    if (v->credential.n)
+        buf_printf(out, "  credential: %.*s\n", SLICE_ARG(v->credential));
+    if (v->limit) {
+        buf_puts(out, "  limit: ");
+        put_limit(v, out);
+        buf_putc(out, '\n');
+    }
+    if (v->max_body)
+        buf_printf(out, "  max-body: %llu bytes\n", (unsigned long long)v->max_body);
+    if (v->to_private || v->nnets) {
+        buf_puts(out, "  to:");
+        for (size_t i = 0; i < v->nnets; i++) {
+            buf_putc(out, ' ');
+            put_net(&v->nets[i], out);
+        }
+        buf_puts(out, v->to_private ? " private\n" : "\n");
+    }
+}
 
 static void show_text(struct shown *s, const struct policy_print *print) {
     struct buf *out = print->out;
@@ -91,14 +138,13 @@ static void show_text(struct shown *s, const struct policy_print *print) {
         print_rule(out, &s->p->rules[s->v.rule.index - 1]);
         buf_putc(out, '\n');
     }
-    if (s->v.credential.n)
-        buf_printf(out, "  credential: %.*s\n", SLICE_ARG(s->v.credential));
+    show_terms(s, out);
     for (size_t i = 0; denied && i < s->nnear; i++) {
         const struct rule *r = &s->p->rules[s->near[i].rule];
         buf_puts(out, i == 0 ? "  rules that came close:\n    " : "    ");
         print_rule(out, r);
         buf_puts(out, "\n      ");
-        put_failed(r, s->f, s->near[i].stage, out);
+        put_failed(r, s->f, &s->near[i], out);
         buf_putc(out, '\n');
     }
     struct slice rest = buf_slice(&s->hint), line;
@@ -110,6 +156,35 @@ static void show_text(struct shown *s, const struct policy_print *print) {
         more = slice_cut(rest, '\n', &line, &rest);
         buf_printf(out, "    %.*s\n", SLICE_ARG(line));
     }
+}
+
+static void terms_json(struct shown *s, struct json *j) {
+    const struct verdict *v = &s->v;
+    if (v->credential.n)
+        print_text_json(j, "credential", v->credential);
+    if (v->limit) {
+        buf_clear(&s->failed);
+        put_limit(v, &s->failed);
+        print_buf_json(j, "limit", &s->failed);
+    }
+    if (v->max_body) {
+        json_key(j, "max_body");
+        json_u64(j, v->max_body);
+    }
+    if (v->to_private || v->nnets) {
+        json_key(j, "to");
+        json_open_array(j);
+        for (size_t i = 0; i < v->nnets; i++) {
+            buf_clear(&s->failed);
+            put_net(&v->nets[i], &s->failed);
+            json_put_string(j, buf_slice(&s->failed));
+        }
+        if (v->to_private)
+            json_cstring(j, "private");
+        json_close(j);
+    }
+    if (v->note.n)
+        print_text_json(j, "note", v->note);
 }
 
 static void show_json(struct shown *s, const struct policy_print *print) {
@@ -125,14 +200,13 @@ static void show_json(struct shown *s, const struct policy_print *print) {
     print_buf_json(&j, "why", &s->why);
     if (s->v.rule.index)
         print_rule_json(&j, "rule", &s->p->rules[s->v.rule.index - 1]);
-    if (s->v.credential.n)
-        print_text_json(&j, "credential", s->v.credential);
+    terms_json(s, &j);
     json_key(&j, "near");
     json_open_array(&j);
     for (size_t i = 0; s->v.action == VERDICT_DENY && i < s->nnear; i++) {
         const struct rule *r = &s->p->rules[s->near[i].rule];
         buf_clear(&s->failed);
-        put_failed(r, s->f, s->near[i].stage, &s->failed);
+        put_failed(r, s->f, &s->near[i], &s->failed);
         json_open_object(&j);
         print_rule_json(&j, "rule", r);
         print_buf_json(&j, "failed", &s->failed);

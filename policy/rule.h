@@ -152,9 +152,16 @@ enum stage {
     STAGE_MATCH,
 };
 
-/* How far one rule comes with a request, or with one ref of a push, taken by itself: what the tools look at. */
-enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref,
-                      size_t rule);
+/* The condition that stands in a rule's way. */
+struct judge_part {
+    struct slice text; /* as written */
+    const char *why;   /* why it can't be told; NULL: it does not hold */
+};
+
+/* How far one rule comes with a request, or with one ref of a push, taken by itself: what the tools look at. `part` is
+ * set for STAGE_CONDITION; it may be NULL. */
+enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref, size_t rule,
+                      struct judge_part *part);
 
 /* Whether one rule is about a request (or one ref of a push) but for its conditions, read strictly or generously. */
 bool judge_reaches(const struct policy *p, const struct facts *f, const struct facts_ref *ref, size_t rule);

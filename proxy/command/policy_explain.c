@@ -1,7 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/log.h"
+#include "proxy/codec/git.h"
 #include "proxy/command/tool.h"
 
 static int take_header(void *target, char *value, struct errmsg *msg) {
@@ -24,15 +26,24 @@ static int take_body(void *target, char *value, struct errmsg *msg) {
 static const struct option_row rows[] = {
     TOOL_ROW_SET,
     {'H', "header", "'NAME: VALUE'", take_header, "a header field of the request; may be repeated"},
-    {0, "body", "FILE", take_body, "the request's body ('-': standard input)"},
+    {0, "body", "FILE", take_body,
+     "the request's body ('-': standard input); JSON unless a header says otherwise"},
     TOOL_ROW_JSON,
     TOOL_ROW_HELP,
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
-/* A facts_field over the options. */
+/* A facts_field over the options. A body is JSON unless they say otherwise, as in an expectation. */
 static bool header(const void *arg, size_t i, struct slice *name, struct slice *value) {
     const struct tool *t = arg;
+    bool typed = !t->body;
+    for (size_t k = 0; k < t->nheaders; k++)
+        typed |= strncasecmp(t->headers[k], "content-type:", strlen("content-type:")) == 0;
+    if (i == t->nheaders && !typed) {
+        *name = SLICE("content-type");
+        *value = SLICE("application/json");
+        return true;
+    }
     if (i >= t->nheaders)
         return false;
     slice_cut(slice_str(t->headers[i]), ':', name, value);
@@ -89,6 +100,18 @@ static int take_lfs(struct request *r, int argc, char **argv, struct errmsg *msg
     return request_lfs(r, (enum facts_lfs)op, msg);
 }
 
+/* A request to one of git's endpoints, as a refusal or the log shows it, is judged as the proxy judges it. */
+static void take_endpoint(struct request *r) {
+    bool push = slice_ends(r->f.path, SLICE("/git-receive-pack"));
+    struct git_request g;
+    git_classify(&g, r->f.method, r->f.path, r->f.query,
+                 push ? SLICE(GIT_PUSH_REQUEST) : SLICE(GIT_FETCH_REQUEST));
+    if (g.kind == GIT_DISCOVER_FETCH || g.kind == GIT_FETCH)
+        r->f.kind = FACTS_GIT_FETCH;
+    else if (g.kind == GIT_DISCOVER_PUSH || g.kind == GIT_PUSH)
+        r->f.kind = FACTS_GIT_PUSH;
+}
+
 /* METHOD URL, lfs URL [WORD], fetch URL, push URL [REF [OPERATION | OLD NEW]], tunnel URL */
 static int read_request(struct request *r, int argc, char **argv, struct errmsg *msg) {
     struct slice what = slice_str(argv[0]);
@@ -103,6 +126,8 @@ static int read_request(struct request *r, int argc, char **argv, struct errmsg 
         return e;
     if (lfs)
         return take_lfs(r, argc - 2, argv + 2, msg);
+    if (kind == FACTS_HTTP)
+        take_endpoint(r);
     if (argc > 2 && kind != FACTS_GIT_PUSH)
         return errmsg_set(msg, ERR_USAGE, "'%s' stands behind the URL", argv[2]);
     if (argc > 2) {

@@ -147,6 +147,40 @@ def explain_tells_what_came_close():
 
 
 @tap.test
+def explain_knows_gits_endpoints_by_their_urls():
+    folder = files(p="allow fetch https://g.test/acme/app\n")
+    r = policy(folder, "explain", "@p.policy", "GET", "https://g.test/acme/app.git/info/refs?service=git-upload-pack")
+    tap.equal((r.code, r.out.split("\n")[0]), (0, "allow fetch https://g.test/acme/app"))
+    r = policy(folder, "explain", "@p.policy", "POST", "https://g.test/acme/app/git-receive-pack")
+    tap.equal((r.code, r.out.split("\n")[0]), (1, "deny push https://g.test/acme/app"))
+    r = policy(folder, "explain", "@p.policy", "GET", "https://g.test/acme/app.git/INFO/refs?service=git-upload-pack")
+    tap.contains(r.out, "git's endpoints are permitted by fetch and push rules alone")
+
+
+@tap.test
+def explain_reads_bodies_and_headers_and_tells_the_terms():
+    folder = files(p='allow POST https://a.test/x where json base == main and json draft == true limit 600/h max-body 8MiB note "be kind"\n'
+                     "allow GET https://a.test/y where header X == y to 10.0.0.0/8 private with c\n")
+    asked = ["explain", "@p.policy", "POST", "https://a.test/x", "--body", "-"]
+    r = policy(folder, *asked, stdin='{"base":"main","draft":true}')
+    tap.equal(r.code, 0)
+    tap.contains(r.out, "\n  limit: 600/h\n  max-body: 8388608 bytes\n")
+    tap.contains(r.out, "be kind")
+    told = json.loads(policy(folder, *asked, "--json", stdin='{"base":"main","draft":true}').out)
+    tap.equal((told["limit"], told["max_body"], told["note"]), ("600/h", 8388608, "be kind"))
+    r = policy(folder, *asked, stdin='{"base":"main","draft":false}')
+    tap.equal(r.code, 1)
+    tap.contains(r.out, "condition: json draft == true: it does not hold\n")
+    r = policy(folder, *asked, "-H", "Content-Type: text/plain", stdin='{"base":"main","draft":true}')
+    tap.contains(r.out, "condition: json base == main: the body's type is not JSON in UTF-8\n")
+    r = policy(folder, "explain", "@p.policy", "GET", "https://a.test/y")
+    tap.contains(r.out, "condition: header X == y: it does not hold\n")
+    r = policy(folder, "explain", "@p.policy", "GET", "https://a.test/y", "--header", "X: y")
+    tap.equal(r.code, 0)
+    tap.contains(r.out, "\n  credential: c\n  to: 10.0.0.0/8 private\n")
+
+
+@tap.test
 def diff_says_what_changes():
     folder = files(a="allow GET https://a.test/docs/**\n", b="allow GET https://a.test/*/x\n")
     r = policy(folder, "diff", "@a.policy", "@b.policy")
