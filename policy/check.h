@@ -22,6 +22,9 @@ bool check_speaks_of(const struct check *c, const struct rule *r);
 int check_warn(struct check *c, const struct rule *r, const char *code, const char *hint, const char *format,
                ...) __attribute__((format(printf, 5, 6)));
 
+/* Writes to a forge's API that the rule permits and the push rules refuse. */
+void check_writes(struct check *c, const struct rule *r);
+
 /* Rules that never match, that others cover, denies that never bite. */
 int check_classes(struct check *c);
 

@@ -119,6 +119,17 @@ enum tri condition_graphql(const struct condition *c, const struct facts *f, str
                            size_t limit, bool loose, const char **why);
 void graphql_free(struct graphql *g);
 
+/* Hands over each root field of the mutations that a request holds, whichever of them the server runs: its name, and
+ * `arguments` and `variables` for graphql_arguments. Stops when `each` returns false. Returns false if the request
+ * can't be read for certain: then it may be any mutation, and view->graphql_why says why. */
+typedef bool graphql_mutation(void *arg, struct slice field, struct slice arguments, const void *variables);
+bool graphql_mutations(const struct facts *f, struct body_view *view, graphql_mutation *each, void *arg);
+
+/* graphql_value.c: a field's arguments as a JSON object (json_t, the caller's), variables filled in. What can't be told
+ * for certain (a variable that the request does not give, an enum, a block string) becomes a real number, which no
+ * argument that anyone looks at is. NULL: the arguments as a whole can't be told, or memory is short. */
+void *graphql_arguments(struct slice arguments, const void *variables);
+
 /* For the fuzzer and its tests: how many operations and root fields a document has; false if it can't be read. */
 bool graphql_scan(struct slice document, size_t *operations, size_t *fields);
 

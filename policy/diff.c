@@ -103,6 +103,14 @@ static bool proper(struct slice path) {
     return good;
 }
 
+/* By the rules: what a request of the class does at a forge's API hangs on its body, and the rules about pushes are
+ * compared for themselves. */
+static void judge_class(const struct policy *p, const struct facts *f, struct verdict *v) {
+    struct body_view view = {.read = false};
+    judge_rules(p, f, NULL, &view, v);
+    body_view_release(&view);
+}
+
 /* The example, told by the rule's own pattern if what that gives is judged as the class is: "/a/x" reads better than
  * "/a/". */
 static void put_example(struct diff *d, const struct group *g, const struct facts *f, struct buf *out) {
@@ -122,8 +130,8 @@ static void put_example(struct diff *d, const struct group *g, const struct fact
         nice_ref.name = buf_slice(&ref);
         nice.refs = &nice_ref;
     }
-    policy_judge(d->p[0], &nice, &a);
-    policy_judge(d->p[1], &nice, &b);
+    judge_class(d->p[0], &nice, &a);
+    judge_class(d->p[1], &nice, &b);
     bool good = differ(&a, &b) && change_of(&a, &b) == g->change && a.rule.index == g->before.rule.index &&
                 b.rule.index == g->after.rule.index && !path.failed && !ref.failed && proper(nice.path);
     print_request_whole(out, good ? &nice : f);
@@ -134,8 +142,8 @@ static void put_example(struct diff *d, const struct group *g, const struct fact
 static int found(void *arg, const struct facts *f) {
     struct diff *d = arg;
     struct verdict a, b;
-    policy_judge(d->p[0], f, &a);
-    policy_judge(d->p[1], f, &b);
+    judge_class(d->p[0], f, &a);
+    judge_class(d->p[1], f, &b);
     if (!differ(&a, &b))
         return 0;
     struct group *g = group_of(d, f, &a, &b);

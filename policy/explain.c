@@ -1,5 +1,5 @@
 /* Verdicts in words. */
-#include "policy/rule.h"
+#include "policy/doors.h"
 
 #define HINT_REFS 8
 #define HINT_MAX  1024 /* bytes of a path or a ref; a longer one is nothing to copy */
@@ -40,6 +40,8 @@ const char *verdict_reason_code(enum verdict_reason reason) {
     case REASON_SIZE: return "max-size";
     case REASON_TUNNEL_ONLY: return "tunnel-only";
     case REASON_NO_TUNNEL: return "no-rule-for-tunnel";
+    case REASON_WRITE_UNREADABLE: return "write-unreadable";
+    case REASON_WRITE_UNKNOWN: return "write-unknown";
     }
     return "unknown";
 }
@@ -74,11 +76,28 @@ static void put_operation(const struct facts *f, struct buf *out) {
                       "can't be told");
 }
 
+static void put_allowed(const struct verdict *v, struct buf *out) {
+    buf_printf(out, "allowed by %s:%u", v->rule.file, v->rule.line);
+    if (v->push.index)
+        buf_printf(out, ", and what it writes by %s:%u", v->push.file, v->push.line);
+}
+
+/* A request to a forge's API that stands for nothing that could be judged. */
+static void put_write_reason(const struct verdict *v, struct buf *out) {
+    if (v->reason == REASON_WRITE_UNREADABLE)
+        buf_printf(out, "what it writes to a repository can't be read for certain: %s", v->failed_why);
+    else
+        buf_puts(
+            out,
+            "it may write to a repository that push rules speak of, and exeat does not know what: only a "
+            "rule that names it exactly, without a wildcard, permits it");
+}
+
 /* The reasons that are about the request as a whole. */
 static void put_reason(const struct facts *f, const struct verdict *v, struct buf *out) {
     switch (v->reason) {
     case REASON_NO_RULES: buf_puts(out, "the policy has no rules"); break;
-    case REASON_ALLOWED: buf_printf(out, "allowed by %s:%u", v->rule.file, v->rule.line); break;
+    case REASON_ALLOWED: put_allowed(v, out); break;
     case REASON_DENIED_BY_RULE: buf_printf(out, "denied by %s:%u", v->rule.file, v->rule.line); break;
     case REASON_HOST: buf_puts(out, "no rule names this host"); break;
     case REASON_SCHEME:
@@ -121,6 +140,8 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
         buf_puts(out, "rules pass TLS to this host through unread, and permit no request that is read");
         break;
     case REASON_NO_TUNNEL: buf_puts(out, "no rule passes TLS to this host through unread"); break;
+    case REASON_WRITE_UNREADABLE:
+    case REASON_WRITE_UNKNOWN: put_write_reason(v, out); break;
     }
     if (v->note.n) {
         buf_puts(out, ": ");
@@ -141,6 +162,10 @@ int policy_explain_ref(const struct policy *p, const struct facts *f, const stru
 int explain(const struct policy *p, const struct facts *f, const bool *reach, const struct verdict *v,
             size_t max_refs, struct buf *out) {
     size_t shown = 0;
+    if (v->door) {
+        doors_explain(p, f, reach, v, out);
+        return out->failed ? ERR_LIMIT : 0;
+    }
     if (v->bad_refs == 0) {
         put_reason(f, v, out);
         return out->failed ? ERR_LIMIT : 0;
@@ -266,6 +291,11 @@ int policy_hint(const struct policy *p, const struct facts *f, const struct verd
     if (hopeless || f->path.n > HINT_MAX || (git && has_star(repository)) ||
         slice_ends(repository, SLICE("/.")) || slice_ends(repository, SLICE("/..")))
         return 0;
+    if (v->door || v->reason == REASON_WRITE_UNREADABLE) {
+        if (v->door)
+            doors_hint(p, f, v, out);
+        return out->failed ? ERR_LIMIT : 0;
+    }
     switch (f->kind) {
     case FACTS_HTTP: hint_http(f, out); break;
     case FACTS_GIT_FETCH:

@@ -53,6 +53,12 @@ enum facts_body {
 /* Header field `i` of the request, in the order received, names as sent. False behind the last. */
 typedef bool facts_field(const void *arg, size_t i, struct slice *name, struct slice *value);
 
+/* What a forge answered when exeat itself asked it (policy_question): to GET `target`, or to POST `body` to it. */
+struct facts_answer {
+    struct slice target, body;
+    struct slice answer; /* the JSON of a 200; empty: there is no answer to be had */
+};
+
 struct facts {
     enum facts_kind kind;
     enum url_scheme scheme;
@@ -80,12 +86,18 @@ struct facts {
     facts_field *field;
     const void *field_arg;
 
-    /* The body, for conditions on it. */
+    /* The body, for conditions on it and for requests that write refs through a forge's API. */
     enum facts_body body_state;
     struct slice body;
+    const struct facts_answer *answers;
+    size_t nanswers;
 
     /* What a batch of Git LFS is for, if it is known without its body: the tools judge what a log tells. */
     enum facts_lfs lfs;
+
+    /* A push that was read out of a forge's API (doors.h): its repository is not known, so that only a rule about every
+     * repository permits it, and every rule may deny it. A ref with an empty name is not known in the same way. */
+    bool repository_unknown;
 };
 
 /*

@@ -11,6 +11,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "policy/graphql_lex.h"
+
 #define OPERATIONS_MAX 16
 #define FRAGMENTS_MAX  64
 #define FIELDS_MAX     512
@@ -30,6 +32,7 @@ struct root {
     unsigned owner; /* definition */
     bool spread;    /* the name is a fragment's */
     struct slice name;
+    struct slice arguments; /* from the '(' behind it to the document's end; empty: it has none */
 };
 
 struct document {
@@ -41,204 +44,49 @@ struct document {
 
 struct graphql {
     struct document *documents[DOCUMENTS_MAX];
+    const json_t *variables[DOCUMENTS_MAX]; /* the body's; NULL: none */
     size_t n;
     char *text; /* of a GET */
 };
 
-/* --- tokens ------------------------------------------------------------------------------------------------ */
-
-enum kind {
-    T_END,
-    T_BAD,
-    T_NAME,
-    T_PUNCTUATOR,
-    T_SPREAD,
-    T_VALUE, /* a string or a number */
-};
-
-struct reader {
-    struct slice s;
-    size_t at;
-    enum kind kind;
-    struct slice text;
-    char punctuator;
-    struct document *d;
-};
-
-static bool name_start(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool name_char(char c) {
-    return name_start(c) || ascii_digit(c);
-}
-
-static char peek(const struct reader *r, size_t ahead) {
-    return r->at + ahead < r->s.n ? r->s.p[r->at + ahead] : 0;
-}
-
-/* Over blanks and comments. False: a comment that may be read in two ways. */
-static bool skip(struct reader *r) {
-    while (r->at < r->s.n) {
-        char c = peek(r, 0);
-        if (c == '#') {
-            for (; r->at < r->s.n && (c = peek(r, 0)) != '\n' && c != '\r'; r->at++)
-                if ((unsigned char)c >= 0x7f || ((unsigned char)c < 0x20 && c != '\t'))
-                    return false;
-        } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',') {
-            r->at++;
-        } else {
-            return true;
-        }
-    }
-    return true;
-}
-
-static bool block_string(struct reader *r) {
-    for (r->at += 3; r->at < r->s.n; r->at++) {
-        char c = peek(r, 0);
-        if (c == '"') {
-            bool end = peek(r, 1) == '"' && peek(r, 2) == '"' && peek(r, 3) != '"';
-            r->at += 3;
-            return end;
-        }
-        if (c == '\\' || ((unsigned char)c < 0x20 && c != '\t' && c != '\n' && c != '\r'))
-            return false;
-    }
-    return false;
-}
-
-static bool string(struct reader *r) {
-    if (peek(r, 1) == '"' && peek(r, 2) == '"')
-        return block_string(r);
-    for (r->at++; r->at < r->s.n; r->at++) {
-        char c = peek(r, 0);
-        if (c == '"') {
-            r->at++;
-            return true;
-        }
-        if ((unsigned char)c < 0x20 && c != '\t')
-            return false;
-        if (c != '\\')
-            continue;
-        r->at++;
-        c = peek(r, 0);
-        if (c == 'u')
-            for (size_t i = 1; i <= 4; i++)
-                if (ascii_hex(peek(r, i)) < 0)
-                    return false;
-        if (!c || !strchr("\"\\/bfnrtu", c))
-            return false;
-    }
-    return false;
-}
-
-static size_t digits(struct reader *r) {
-    size_t from = r->at;
-    while (ascii_digit(peek(r, 0)))
-        r->at++;
-    return r->at - from;
-}
-
-static bool number(struct reader *r) {
-    r->at += peek(r, 0) == '-';
-    bool zero = peek(r, 0) == '0';
-    size_t n = digits(r);
-    bool good = n > 0 && (!zero || n == 1);
-    if (peek(r, 0) == '.') {
-        r->at++;
-        good &= digits(r) > 0;
-    }
-    if (peek(r, 0) == 'e' || peek(r, 0) == 'E') {
-        r->at++;
-        r->at += peek(r, 0) == '+' || peek(r, 0) == '-';
-        good &= digits(r) > 0;
-    }
-    return good && !name_start(peek(r, 0)) && peek(r, 0) != '.';
-}
-
-static void next(struct reader *r) {
-    r->kind = T_BAD;
-    if (!skip(r))
-        return;
-    size_t from = r->at;
-    char c = peek(r, 0);
-    if (r->at == r->s.n) {
-        r->kind = T_END;
-    } else if (name_start(c)) {
-        while (name_char(peek(r, 0)))
-            r->at++;
-        r->kind = T_NAME;
-    } else if (c == '.') {
-        r->kind = peek(r, 1) == '.' && peek(r, 2) == '.' ? T_SPREAD : T_BAD;
-        r->at += 3;
-    } else if (c && strchr("!$&():=@[]{|}", c)) {
-        r->kind = T_PUNCTUATOR;
-        r->punctuator = c;
-        r->at++;
-    } else if (c == '"') {
-        r->kind = string(r) ? T_VALUE : T_BAD;
-    } else if (c == '-' || ascii_digit(c)) {
-        r->kind = number(r) ? T_VALUE : T_BAD;
-    }
-    if (r->kind != T_BAD)
-        r->text = slice_sub(r->s, from, r->at - from);
-}
-
-static bool is(const struct reader *r, char c) {
-    return r->kind == T_PUNCTUATOR && r->punctuator == c;
-}
-
-static bool is_word(const struct reader *r, const char *word) {
-    return r->kind == T_NAME && slice_eq(r->text, slice_str(word));
-}
-
-static bool take_name(struct reader *r, struct slice *out) {
-    if (r->kind != T_NAME)
-        return false;
-    *out = r->text;
-    next(r);
-    return true;
-}
-
 /* --- the grammar ------------------------------------------------------------------------------------------- */
 
 /* From an opening bracket behind the one that closes it. */
-static bool balanced(struct reader *r) {
+static bool balanced(struct gql *r) {
     char open[DEPTH_MAX];
     size_t depth = 0;
     do {
-        if (r->kind == T_BAD || r->kind == T_END)
+        if (r->kind == GQL_BAD || r->kind == GQL_END)
             return false;
-        if (is(r, '(') || is(r, '[') || is(r, '{')) {
+        if (gql_is(r, '(') || gql_is(r, '[') || gql_is(r, '{')) {
             if (depth == DEPTH_MAX)
                 return false;
             open[depth++] = r->punctuator;
-        } else if (is(r, ')') || is(r, ']') || is(r, '}')) {
+        } else if (gql_is(r, ')') || gql_is(r, ']') || gql_is(r, '}')) {
             char wanted = r->punctuator == ')' ? '(' : r->punctuator == ']' ? '[' : '{';
             if (open[--depth] != wanted)
                 return false;
         }
-        next(r);
+        gql_next(r);
     } while (depth);
     return true;
 }
 
-static bool arguments(struct reader *r) {
-    return !is(r, '(') || balanced(r);
+static bool arguments(struct gql *r) {
+    return !gql_is(r, '(') || balanced(r);
 }
 
-static bool directives(struct reader *r) {
+static bool directives(struct gql *r) {
     struct slice name;
-    while (is(r, '@')) {
-        next(r);
-        if (!take_name(r, &name) || !arguments(r))
+    while (gql_is(r, '@')) {
+        gql_next(r);
+        if (!gql_name(r, &name) || !arguments(r))
             return false;
     }
     return true;
 }
 
-static bool add_root(struct reader *r, struct slice name, bool spread) {
+static bool add_root(struct gql *r, struct slice name, bool spread) {
     struct document *d = r->d;
     if (d->nroots == FIELDS_MAX)
         return false;
@@ -248,51 +96,55 @@ static bool add_root(struct reader *r, struct slice name, bool spread) {
 }
 
 /* Behind "...": a spread, or an inline fragment, of which the '{' is next then. */
-static bool spread(struct reader *r, bool *opens) {
+static bool spread(struct gql *r, bool *opens) {
     struct slice name;
     *opens = true;
-    if (is_word(r, "on")) {
-        next(r);
-        return take_name(r, &name) && directives(r) && is(r, '{');
+    if (gql_word(r, "on")) {
+        gql_next(r);
+        return gql_name(r, &name) && directives(r) && gql_is(r, '{');
     }
-    if (r->kind == T_NAME) {
+    if (r->kind == GQL_NAME) {
         *opens = false;
-        return take_name(r, &name) && directives(r) && add_root(r, name, true);
+        return gql_name(r, &name) && directives(r) && add_root(r, name, true);
     }
-    return directives(r) && is(r, '{');
+    return directives(r) && gql_is(r, '{');
 }
 
-static bool root_field(struct reader *r) {
+static bool root_field(struct gql *r) {
     struct slice name;
-    if (!take_name(r, &name))
+    if (!gql_name(r, &name))
         return false;
-    if (is(r, ':')) {
-        next(r);
-        if (!take_name(r, &name))
+    if (gql_is(r, ':')) {
+        gql_next(r);
+        if (!gql_name(r, &name))
             return false;
     }
-    return add_root(r, name, false) && arguments(r) && directives(r) && (!is(r, '{') || balanced(r));
+    struct slice given = gql_is(r, '(') ? slice_from(r->s, r->at - 1) : SLICE_NONE;
+    if (!add_root(r, name, false))
+        return false;
+    r->d->roots[r->d->nroots - 1].arguments = given;
+    return arguments(r) && directives(r) && (!gql_is(r, '{') || balanced(r));
 }
 
 /* A definition's selection set; r is at its '{'. Inline fragments are at the root as well. */
-static bool selections(struct reader *r) {
+static bool selections(struct gql *r) {
     size_t depth = 0;
     bool empty = true;
     do {
-        if (is(r, '{')) {
+        if (gql_is(r, '{')) {
             if (++depth == DEPTH_MAX)
                 return false;
             empty = true;
-            next(r);
-        } else if (is(r, '}')) {
+            gql_next(r);
+        } else if (gql_is(r, '}')) {
             depth--;
             if (empty)
                 return false;
             empty = false;
-            next(r);
-        } else if (r->kind == T_SPREAD) {
+            gql_next(r);
+        } else if (r->kind == GQL_SPREAD) {
             bool opens;
-            next(r);
+            gql_next(r);
             if (!spread(r, &opens))
                 return false;
             empty = opens;
@@ -301,30 +153,30 @@ static bool selections(struct reader *r) {
                 return false;
             empty = false;
         }
-        if (depth && is(r, '{') && !empty)
+        if (depth && gql_is(r, '{') && !empty)
             return false;
     } while (depth);
     return true;
 }
 
-static bool definition(struct reader *r) {
+static bool definition(struct gql *r) {
     struct document *d = r->d;
     struct definition def = {.kind = SLICE("query")};
     struct slice type;
-    if (is_word(r, "fragment")) {
+    if (gql_word(r, "fragment")) {
         def.fragment = true;
-        next(r);
-        if (is_word(r, "on") || !take_name(r, &def.name) || !is_word(r, "on"))
+        gql_next(r);
+        if (gql_word(r, "on") || !gql_name(r, &def.name) || !gql_word(r, "on"))
             return false;
-        next(r);
-        if (!take_name(r, &type) || !directives(r))
+        gql_next(r);
+        if (!gql_name(r, &type) || !directives(r))
             return false;
-    } else if (!is(r, '{')) {
-        if (!is_word(r, "query") && !is_word(r, "mutation") && !is_word(r, "subscription"))
+    } else if (!gql_is(r, '{')) {
+        if (!gql_word(r, "query") && !gql_word(r, "mutation") && !gql_word(r, "subscription"))
             return false;
-        take_name(r, &def.kind);
-        if (r->kind == T_NAME)
-            take_name(r, &def.name);
+        gql_name(r, &def.kind);
+        if (r->kind == GQL_NAME)
+            gql_name(r, &def.name);
         if (!arguments(r) || !directives(r))
             return false;
     }
@@ -332,7 +184,7 @@ static bool definition(struct reader *r) {
         if (d->definitions[i].fragment == def.fragment && slice_eq(d->definitions[i].name, def.name))
             return false;
     size_t fragments = d->ndefinitions - d->noperations;
-    if (!is(r, '{') || (def.fragment ? fragments == FRAGMENTS_MAX : d->noperations == OPERATIONS_MAX))
+    if (!gql_is(r, '{') || (def.fragment ? fragments == FRAGMENTS_MAX : d->noperations == OPERATIONS_MAX))
         return false;
     d->definitions[d->ndefinitions++] = def;
     d->noperations += !def.fragment;
@@ -347,9 +199,9 @@ static size_t fragment_of(const struct document *d, struct slice name) {
 }
 
 static bool document(struct slice text, struct document *d) {
-    struct reader r = {.s = text, .d = d};
-    next(&r);
-    while (r.kind != T_END)
+    struct gql r = {.s = text, .d = d};
+    gql_next(&r);
+    while (r.kind != GQL_END)
         if (!definition(&r))
             return false;
     for (size_t i = 0; i < d->nroots; i++)
@@ -403,8 +255,12 @@ static bool add_request(struct graphql *g, json_t *o) {
             !slice_eq(key, SLICE("variables")) && !slice_eq(key, SLICE("extensions")))
             return false;
     }
-    return add_document(g, slice_make(json_string_value(query), json_string_length(query)),
-                        json_string_value(name));
+    size_t at = g->n;
+    if (!add_document(g, slice_make(json_string_value(query), json_string_length(query)),
+                      json_string_value(name)))
+        return false;
+    g->variables[at] = json_object_get(o, "variables");
+    return true;
 }
 
 static bool read_body(const struct facts *f, struct body_view *view, struct graphql *g) {
@@ -468,11 +324,10 @@ static void read(const struct facts *f, struct body_view *view) {
 
 /* --- conditions -------------------------------------------------------------------------------------------- */
 
-/* The root fields of one operation, through fragments. */
-static enum tri fields_hold(const struct condition *c, const struct document *d, size_t operation,
-                            bool loose) {
+/* Hands over the root fields of one operation, through fragments, until `each` says no. */
+static bool each_root(const struct document *d, size_t operation, bool (*each)(void *, const struct root *),
+                      void *arg) {
     bool due[OPERATIONS_MAX + FRAGMENTS_MAX] = {false}, done[OPERATIONS_MAX + FRAGMENTS_MAX] = {false};
-    enum tri all = loose ? TRI_NO : TRI_YES;
     due[operation] = true;
     for (size_t k = 0; k < d->ndefinitions; k++) {
         size_t at = k;
@@ -484,12 +339,31 @@ static enum tri fields_hold(const struct condition *c, const struct document *d,
                 continue;
             if (d->roots[i].spread)
                 due[fragment_of(d, d->roots[i].name)] = true;
-            else
-                all = tri_join(all, condition_text(c, d->roots[i].name), loose);
+            else if (!each(arg, &d->roots[i]))
+                return false;
         }
         k = (size_t)-1; /* from the start: a fragment that stands before may be due now */
     }
-    return all;
+    return true;
+}
+
+struct holding {
+    const struct condition *c;
+    bool loose;
+    enum tri all;
+};
+
+static bool field_holds(void *arg, const struct root *root) {
+    struct holding *h = arg;
+    h->all = tri_join(h->all, condition_text(h->c, root->name), h->loose);
+    return true;
+}
+
+static enum tri fields_hold(const struct condition *c, const struct document *d, size_t operation,
+                            bool loose) {
+    struct holding h = {.c = c, .loose = loose, .all = loose ? TRI_NO : TRI_YES};
+    each_root(d, operation, field_holds, &h);
+    return h.all;
 }
 
 static enum tri document_holds(const struct condition *c, const struct document *d, bool loose) {
@@ -518,4 +392,31 @@ enum tri condition_graphql(const struct condition *c, const struct facts *f, str
     for (size_t i = 0; i < view->graphql->n; i++)
         all = tri_join(all, document_holds(c, view->graphql->documents[i], loose), loose);
     return all;
+}
+
+/* --- mutations --------------------------------------------------------------------------------------------- */
+
+struct handing {
+    graphql_mutation *each;
+    void *arg;
+    const void *variables;
+};
+
+static bool hand_over(void *arg, const struct root *root) {
+    const struct handing *h = arg;
+    return h->each(h->arg, root->name, root->arguments, h->variables);
+}
+
+bool graphql_mutations(const struct facts *f, struct body_view *view, graphql_mutation *each, void *arg) {
+    struct handing h = {.each = each, .arg = arg};
+    read(f, view);
+    for (size_t i = 0; view->graphql && i < view->graphql->n; i++) {
+        const struct document *d = view->graphql->documents[i];
+        h.variables = view->graphql->variables[i];
+        for (size_t k = 0; k < d->ndefinitions; k++)
+            if (slice_eq(d->definitions[k].kind, SLICE("mutation")) && !d->definitions[k].fragment &&
+                !each_root(d, k, hand_over, &h))
+                return true;
+    }
+    return view->graphql != NULL;
 }

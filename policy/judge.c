@@ -4,6 +4,7 @@
  * number wins among denies and among allows, so the order in which lists are walked makes no difference.
  */
 #include "policy/condition.h"
+#include "policy/doors.h"
 #include "policy/regex.h"
 #include "policy/rule.h"
 
@@ -23,7 +24,7 @@ struct request {
     unsigned method_bit;
     const struct index_slot *lists[INDEX_LISTS_MAX];
     size_t nlists;
-    struct body_view view;
+    struct body_view *view;
 };
 
 /* --- paths ------------------------------------------------------------------------------------------------- */
@@ -129,7 +130,7 @@ static const struct condition *condition_fails(struct request *q, const struct r
         *why = NULL;
         if (!condition_on_body(c) ||
             q->f->kind == FACTS_HTTP) /* what git sends is neither JSON nor GraphQL */
-            holds = condition_holds(c, q->f, &q->view, r->body, loose, why);
+            holds = condition_holds(c, q->f, q->view, r->body, loose, why);
         if (holds == TRI_NO || (holds == TRI_UNKNOWN && !loose))
             return c;
     }
@@ -145,7 +146,7 @@ static enum stage conditions_stage(struct request *q, const struct rule *r, bool
 static bool lfs_matches(struct request *q, const struct rule *r, bool loose) {
     if (!r->ops_named || (q->bodyless && facts_lfs_batch(q->f)))
         return true;
-    enum facts_lfs op = lfs_operation(q->f, &q->view);
+    enum facts_lfs op = lfs_operation(q->f, q->view);
     return (r->ops & 1u << op) || (loose && op == FACTS_LFS_UNKNOWN);
 }
 
@@ -174,12 +175,14 @@ static enum stage git_stage(const struct request *q, const struct rule *r, enum 
         return s;
     if (r->action != action)
         return r->verb == TREE_TUNNEL ? STAGE_TUNNEL : STAGE_ACTION;
-    return paths_match(q, r, q->repository, true, loose) ? STAGE_MATCH : STAGE_PATH;
+    bool matches = q->f->repository_unknown ? doors_unknown_repository(r, loose)
+                                            : paths_match(q, r, q->repository, true, loose);
+    return matches ? STAGE_MATCH : STAGE_PATH;
 }
 
 static bool ref_matches(const struct rule *r, struct slice name, bool loose) {
-    if (r->nrefs == 0)
-        return true;
+    if (r->nrefs == 0 || name.n == 0)
+        return doors_unknown_ref(r, loose);
     for (size_t i = 0; i < r->nrefs; i++)
         if (glob_match(&r->refs[i], name, loose ? GLOB_NOCASE : 0))
             return true;
@@ -456,12 +459,12 @@ static bool holds(struct slice s, struct slice part) {
 
 /* False if the verdict is known without looking at a rule. */
 static bool prepare(struct request *q, const struct policy *p, const struct facts *f, const bool *reach,
-                    struct verdict *v) {
+                    struct body_view *view, struct verdict *v) {
     q->p = p;
     q->f = f;
     q->reach = reach;
     q->bodyless = false;
-    q->view = (struct body_view){.read = false};
+    q->view = view;
     refuse(v, REASON_NO_RULES);
     if (p->nrules == 0)
         return false;
@@ -479,9 +482,10 @@ static bool prepare(struct request *q, const struct policy *p, const struct fact
     return true;
 }
 
-void judge(const struct policy *p, const struct facts *f, const bool *reach, struct verdict *v) {
+void judge_rules(const struct policy *p, const struct facts *f, const bool *reach, struct body_view *view,
+                 struct verdict *v) {
     struct request q;
-    if (!prepare(&q, p, f, reach, v))
+    if (!prepare(&q, p, f, reach, view, v))
         return;
     if (f->kind == FACTS_GIT_PUSH && f->nrefs) {
         settle_push(&q, v);
@@ -489,13 +493,21 @@ void judge(const struct policy *p, const struct facts *f, const bool *reach, str
     }
     struct outcome o = scan(&q, NULL);
     settle(&q, &o, v);
-    body_view_release(&q.view);
+}
+
+void judge(const struct policy *p, const struct facts *f, const bool *reach, struct verdict *v) {
+    struct body_view view = {.read = false};
+    judge_rules(p, f, reach, &view, v);
+    if (v->action != VERDICT_DENY && doors_concern(f))
+        doors_judge(p, f, reach, &view, v);
+    body_view_release(&view);
 }
 
 void judge_ref(const struct policy *p, const struct facts *f, const bool *reach, size_t i,
                struct verdict *v) {
     struct request q;
-    if (!prepare(&q, p, f, reach, v))
+    struct body_view view = {.read = false};
+    if (!prepare(&q, p, f, reach, &view, v))
         return;
     settle_ref(&q, &f->refs[i], v);
     v->ref = i;
@@ -520,25 +532,27 @@ enum stage judge_rule(const struct policy *p, const struct facts *f, const struc
                       struct judge_part *part) {
     struct request q;
     struct verdict v;
+    struct body_view view = {.read = false};
     const struct rule *r = &p->rules[rule];
-    if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &v))
+    if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &view, &v))
         return STAGE_NONE;
     enum stage s = stage_of(&q, r, ref, r->deny);
     if (s == STAGE_CONDITION && part)
         part->text = condition_fails(&q, r, r->deny, &part->why)->text;
-    body_view_release(&q.view);
+    body_view_release(&view);
     return s;
 }
 
 bool judge_reaches(const struct policy *p, const struct facts *f, const struct facts_ref *ref, size_t rule) {
     struct request q;
     struct verdict v;
+    struct body_view view = {.read = false};
     const struct rule *r = &p->rules[rule];
-    if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &v))
+    if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &view, &v))
         return false;
     bool reaches = (r->verb != TREE_ALLOW && stage_of(&q, r, ref, true) >= STAGE_CONDITION) ||
                    (!r->deny && stage_of(&q, r, ref, false) >= STAGE_CONDITION);
-    body_view_release(&q.view);
+    body_view_release(&view);
     return reaches;
 }
 
@@ -549,11 +563,12 @@ static size_t rule_body(const struct request *q, const struct rule *r) {
     return r->body;
 }
 
-size_t policy_needs_body(const struct policy *p, const struct facts *f) {
+size_t judge_needs_body(const struct policy *p, const struct facts *f, bool *denied) {
     struct request q;
     struct verdict v;
+    struct body_view view = {.read = false};
     size_t most = 0;
-    if (!p->looks_at_bodies || f->kind != FACTS_HTTP || !prepare(&q, p, f, NULL, &v))
+    if (!p->looks_at_bodies || !prepare(&q, p, f, NULL, &view, &v))
         return 0;
     q.bodyless = true;
     for (size_t l = 0; l < q.nlists; l++) {
@@ -564,8 +579,10 @@ size_t policy_needs_body(const struct policy *p, const struct facts *f) {
                 continue;
             bool matches = (r->verb != TREE_ALLOW && stage_of(&q, r, NULL, true) == STAGE_MATCH) ||
                            (!r->deny && stage_of(&q, r, NULL, false) == STAGE_MATCH);
-            if (matches && body == 0)
-                return 0; /* denied whatever the body says */
+            if (matches && body == 0) {
+                *denied = true;
+                return 0;
+            }
             if (matches)
                 most = body;
         }

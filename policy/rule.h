@@ -132,6 +132,14 @@ size_t index_find(const struct index *ix, struct slice host, bool is_address,
 /* policy_judge on a part of the policy: the rules of files that reach[i] tells. NULL: all. */
 void judge(const struct policy *p, const struct facts *f, const bool *reach, struct verdict *v);
 
+/* … by the rules alone, whatever the request may do at a forge's API: what tools look at that compare rules. */
+struct body_view;
+void judge_rules(const struct policy *p, const struct facts *f, const bool *reach, struct body_view *view,
+                 struct verdict *v);
+
+/* policy_needs_body, for the rules alone. *denied: whatever the body says. */
+size_t judge_needs_body(const struct policy *p, const struct facts *f, bool *denied);
+
 void judge_ref(const struct policy *p, const struct facts *f, const bool *reach, size_t i, struct verdict *v);
 
 /* How far a rule came with a request, the further the greater. */

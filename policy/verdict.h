@@ -44,6 +44,8 @@ enum verdict_reason {
     REASON_SIZE,    /* … but for its `max-size` */
     REASON_TUNNEL_ONLY, /* only `tunnel` rules name this host, and this is a request that was read */
     REASON_NO_TUNNEL,   /* FACTS_TUNNEL: no rule passes this host through unread */
+    REASON_WRITE_UNREADABLE, /* a request to a forge's API: what it writes can't be read for certain, `failed_why` */
+    REASON_WRITE_UNKNOWN, /* … it may write to a repository that push rules speak of, and is in no table */
 };
 
 /* Where a rule stands. Points into the policy. */
@@ -78,8 +80,12 @@ struct verdict {
     struct slice failed;      /* … and the part of it that failed, as written: json base == "main" */
     const char *failed_why;   /* … because: "the body is not JSON"; NULL: it just does not hold */
     bool names_address; /* the host is an address and the rule spells it out: private ranges are meant */
-    size_t ref;         /* of a push with `bad_refs`: the first offending ref, which gave rule and reason */
-    size_t bad_refs;    /* how many refs offend; policy_judge_ref tells which and why */
+    size_t
+        door; /* a request to a forge's API: denied (or asked for) since its write number `door`, from 1, is, as
+                  * the push that it amounts to; reason, rule and note are about that push */
+    struct verdict_rule push; /* … permitted: the push rule that permits the first of its writes */
+    size_t ref;      /* of a push with `bad_refs`: the first offending ref, which gave rule and reason */
+    size_t bad_refs; /* how many refs offend; policy_judge_ref tells which and why */
 };
 
 #endif
