@@ -153,6 +153,15 @@ static const struct refusal refusals[] = {
     [HTTP_REFUSED_CHUNK_EXTENSION] = {"chunk-extension", "a malformed or over-long chunk extension", 400},
     [HTTP_REFUSED_TRAILER] = {"trailer", "a malformed or over-long trailer section", 400},
     [HTTP_REFUSED_UPGRADED] = {"upgraded", "the server switches protocols without having been asked to", 400},
+    [HTTP_REFUSED_PSEUDO] = {"pseudo-header",
+                             "a pseudo-header field is missing, repeated, unknown or out of place", 400},
+    [HTTP_REFUSED_NAME_CASE] = {"field-name-case", "upper case in the name of an HTTP/2 field", 400},
+    [HTTP_REFUSED_VALUE_SPACE] = {"field-value-space", "a space at an end of the value of an HTTP/2 field",
+                                  400},
+    [HTTP_REFUSED_HOP_FIELD] = {"connection-field", "a field of an HTTP/1 connection in HTTP/2", 400},
+    [HTTP_REFUSED_PROTOCOL] = {"protocol", "an extended CONNECT for another protocol than websocket", 501},
+    [HTTP_REFUSED_LENGTH_DIFFERS] = {"length-differs", "Content-Length and the length of the body differ",
+                                     400},
 };
 
 static_assert(sizeof(refusals) / sizeof(refusals[0]) == HTTP_REFUSED_COUNT, "a refusal without a text");

@@ -1,5 +1,5 @@
 /*
- * What HTTP/1 and (later) HTTP/2 share: fields, the names that mean something to us, and what may stand in them.
+ * What HTTP/1 and HTTP/2 share: fields, the names that mean something to us, and what may stand in them.
  *
  * A message's fields are an array of name/value slices into the bytes of the head, in the order received. No field is
  * copied. Each carries the id of its name, so that nobody compares names twice. Fields with `hop` set belong to the
@@ -124,6 +124,12 @@ enum http_refusal {
     HTTP_REFUSED_CHUNK_EXTENSION, /* chunk extension malformed or over-long */
     HTTP_REFUSED_TRAILER,         /* trailer section malformed or over-long */
     HTTP_REFUSED_UPGRADED,        /* answers: 101 though nothing was asked to be upgraded */
+    HTTP_REFUSED_PSEUDO,         /* HTTP/2: a pseudo-header field is missing, repeated, unknown or too late */
+    HTTP_REFUSED_NAME_CASE,      /* HTTP/2: upper case in a name */
+    HTTP_REFUSED_VALUE_SPACE,    /* HTTP/2: a space or tab at an end of a value */
+    HTTP_REFUSED_HOP_FIELD,      /* HTTP/2: a field of an HTTP/1 connection */
+    HTTP_REFUSED_PROTOCOL,       /* HTTP/2: an extended CONNECT for something else than a WebSocket */
+    HTTP_REFUSED_LENGTH_DIFFERS, /* HTTP/2: Content-Length and the body's length differ */
     HTTP_REFUSED_COUNT
 };
 

@@ -89,6 +89,8 @@ static struct io *conn_detach(struct conn *conn) {
         conn->x = NULL;
         xchg_client_gone(x, "client-gone", "the client went away");
     }
+    if (conn->h2)
+        conn_http2_over(conn);
     http1_body_release(&conn->body);
     buf_release(&conn->in);
     *conn->link = conn->next;
@@ -133,7 +135,7 @@ struct target_identity conn_identity(const struct conn *conn, enum http1_form fo
 
 /* ---- refusing a connection ---- */
 
-void conn_refuse(struct conn *conn, const char *code, const char *why) {
+void conn_note(struct conn *conn, const char *code, const char *why) {
     struct engine *engine = conn->box->engine;
     struct buf *url = &engine->text;
     struct slice host = conn->sni.n       ? url_host_slice(&conn->sni)
@@ -151,6 +153,10 @@ void conn_refuse(struct conn *conn, const char *code, const char *why) {
     struct record r = {
         .denied = true, .code = slice_str(code), .reason = slice_str(why), .url = buf_slice(url)};
     decision_verdict(conn->box, &decision, &r, SLICE_NONE);
+}
+
+void conn_refuse(struct conn *conn, const char *code, const char *why) {
+    conn_note(conn, code, why);
     conn_close(conn);
 }
 

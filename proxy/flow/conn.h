@@ -1,7 +1,7 @@
 /*
  * The client's transport: one accepted connection, from its first byte to its last. It knows where the client wanted
  * to go (the address dialled, the name behind it, the SNI, a CONNECT), and carries exchanges: one at a time over
- * HTTP/1, many over HTTP/2 when that comes. What an exchange says and whether it may is not its matter (xchg.h).
+ * HTTP/1, many over HTTP/2. What an exchange says and whether it may is not its matter (xchg.h).
  *
  *     CONN_SNIFF --TLS--> CONN_HELLO --leaf there--> CONN_SHAKE --> CONN_HTTP
  *         |  ^                                                        |  |
@@ -13,7 +13,7 @@
  *     CONN_SNIFF   only what tells the protocol is read, into `in`
  *     CONN_HELLO   the client-hello callback waits for the leaf; nothing is read but by OpenSSL
  *     CONN_SHAKE   as before
- *     CONN_HTTP    conn_http1.c has the word; `x` may be set
+ *     CONN_HTTP    conn_http1.c has the word, and `x` may be set; or conn_http2.h has, and `h2` is set
  *     CONN_OVER    nothing; io and x are NULL
  */
 #ifndef PROXY_FLOW_CONN_H
@@ -28,6 +28,7 @@
 #include "proxy/flow/io.h"
 
 struct box;
+struct h2;
 struct xchg;
 
 enum conn_state { CONN_SNIFF, CONN_HELLO, CONN_SHAKE, CONN_HTTP, CONN_OVER, CONN_STATES };
@@ -81,6 +82,8 @@ struct conn {
     bool first_done;  /* a request has been served: what is idle now is a kept connection */
     uint64_t drain_left;
     bool drain_long; /* … and the client may take its time for it */
+
+    struct h2 *h2; /* HTTP/2: conn_http2.h's; freed late, like the struct */
 };
 
 /* Takes an accepted descriptor. NULL: out of memory; the descriptor is closed. */
@@ -97,6 +100,8 @@ void conn_cut(struct conn *conn, bool reset);
 /* A connection without a request of its own is refused: recorded, then closed. `code` is a stable word, `why` a
  * sentence. */
 void conn_refuse(struct conn *conn, const char *code, const char *why);
+/* Recorded alone. */
+void conn_note(struct conn *conn, const char *code, const char *why);
 
 /* What target_resolve wants to know about a request of that form. A client that was told of a proxy dials it, and names
  * the destination in the request: on a clear connection the dialled address then means nothing. */
@@ -123,5 +128,15 @@ void conn_http1_begin(struct conn *conn);
 extern const struct io_events conn_http1_events;
 /* The exchange answered a CONNECT by 200: everything starts again inside of it, for `host`. */
 void conn_http1_tunnel(struct conn *conn, const struct url_host *host, uint16_t port);
+
+/* ---- conn_http2.c ---- */
+
+void conn_http2_begin(struct conn *conn);
+/* No more exchanges are begun; those under way may end, then the connection does. */
+void conn_http2_drain(struct conn *conn);
+/* The connection is over: the exchanges are told. */
+void conn_http2_over(struct conn *conn);
+/* … and its memory goes. */
+void conn_http2_free(struct h2 *h2);
 
 #endif

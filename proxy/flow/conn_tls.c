@@ -37,14 +37,25 @@ size_t conn_hello_length(struct slice data) {
 
 /* ---- contexts ---- */
 
-/* HTTP/1.1 or nothing: a list without it is not refused, since a client that insists ends the handshake by itself. */
+/* May HTTP/2 be spoken over this? With TLS 1.2 not by the ciphers of RFC 9113's appendix A: all but those with an
+ * ephemeral key and authenticated encryption. */
+static bool conn_fits_http2(const SSL *ssl) {
+    const SSL_CIPHER *cipher = SSL_get_pending_cipher(ssl);
+    if (SSL_version(ssl) != TLS1_2_VERSION)
+        return true;
+    return cipher && SSL_CIPHER_is_aead(cipher) && SSL_CIPHER_get_kx_nid(cipher) == NID_kx_ecdhe;
+}
+
+/* One of ours or nothing: a list without them is not refused, since a client that insists ends the handshake by
+ * itself. */
 static int conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *n, const unsigned char *in,
                             unsigned in_n, void *arg) {
-    static const unsigned char ours[] = "\x08http/1.1";
-    (void)ssl;
+    static const unsigned char ours[] = "\x02h2\x08http/1.1";
+    size_t skip = conn_fits_http2(ssl) ? 0 : 3;
     (void)arg;
     unsigned char *chosen;
-    if (SSL_select_next_proto(&chosen, n, ours, sizeof ours - 1, in, in_n) != OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto(&chosen, n, ours + skip, (unsigned)(sizeof ours - 1 - skip), in, in_n) !=
+        OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_NOACK;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
@@ -212,7 +223,13 @@ static void conn_on_shaken(struct io *io, int err) {
     struct conn *conn = io->arg;
     engine_reap(conn->box->engine);
     if (err == 0) {
-        conn_http1_begin(conn);
+        const unsigned char *name;
+        unsigned n;
+        SSL_get0_alpn_selected(io->ssl, &name, &n);
+        if (slice_eq(slice_make(name, n), SLICE("h2")))
+            conn_http2_begin(conn);
+        else
+            conn_http1_begin(conn);
         return;
     }
     if (conn->hello_code) {

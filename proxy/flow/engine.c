@@ -30,6 +30,7 @@ void engine_limits_default(struct engine_limits *limits) {
         .linger_ms = 10 * 1000,
         .connections = 16384,
         .sandbox_connections = 4096,
+        .sandbox_streams = 2048,
         .accept_burst = 32,
     };
 }
@@ -45,6 +46,8 @@ void engine_reap(struct engine *engine) {
     while (engine->dead_conns) {
         struct conn *conn = engine->dead_conns;
         engine->dead_conns = conn->next;
+        if (conn->h2)
+            conn_http2_free(conn->h2);
         free(conn);
     }
 }
@@ -217,7 +220,7 @@ void engine_set_bindings(struct engine *engine, struct bindings *bindings) {
 }
 
 /* A connection was turned away for want of room: said once in a while, so that it does not become a flood. */
-static void box_shed(struct box *box, const char *code, const char *why) {
+void box_shed(struct box *box, const char *code, const char *why) {
     uint64_t now = clock_monotonic_ms();
     box->engine->stats.shed++;
     if (box->shed_noted && now - box->shed_noted < ENGINE_SHED_NOTE)
@@ -385,7 +388,9 @@ void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), v
     for (struct box *box = engine->boxes; box; box = box->next)
         for (struct conn *conn = box->conns, *next; conn; conn = next) {
             next = conn->next;
-            if (!conn->x && conn->phase == H1_HEAD && buf_len(&conn->in) == 0)
+            if (conn->h2)
+                conn_http2_drain(conn);
+            else if (!conn->x && conn->phase == H1_HEAD && buf_len(&conn->in) == 0)
                 conn_linger(conn, 0);
         }
     event_add(&engine->drain_timer, &tv);

@@ -48,6 +48,7 @@ struct box {
     size_t held;     /* bytes of bodies that wait to be judged */
     struct why *why; /* its last decisions */
     struct limits *limits;
+    size_t nstreams; /* of HTTP/2, on all connections */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
 
@@ -81,6 +82,9 @@ static inline struct slice box_name(const struct box *box) {
 
 /* Frees what has ended. Only from a place that the event loop called directly. */
 void engine_reap(struct engine *engine);
+
+/* Something was turned away for a limit of the sandbox's: recorded once in a while. */
+void box_shed(struct box *box, const char *code, const char *why);
 
 /* A connection has gone: may a drain be over, may accepting go on? */
 void engine_conn_gone(struct engine *engine);

@@ -16,8 +16,8 @@
  * CONNECT or for a refusal: before a byte goes upstream. The outcome is recorded by xchg_end(), which every path
  * comes to, once.
  *
- * The client's side is behind `struct xchg_client`: a table of functions that HTTP/1 fills (conn_http1.c) and HTTP/2
- * will. The exchange never touches the client's io, but for what follows a 101 (xchg_upgrade.c).
+ * The client's side is behind `struct xchg_client`: a table of functions that HTTP/1 (conn_http1.c) and HTTP/2
+ * (conn_http2.h) fill. The exchange never touches the client's io, but for what follows a 101 (xchg_upgrade.c).
  */
 #ifndef PROXY_FLOW_XCHG_H
 #define PROXY_FLOW_XCHG_H
@@ -83,6 +83,7 @@ struct xchg {
     struct box *box;
     const struct xchg_client *client;
     enum xchg_state state;
+    void *stream;      /* the transport's own: which of its exchanges is this? (HTTP/2) */
     struct xchg *next; /* of spare or dead ones */
     struct decision decision;
 

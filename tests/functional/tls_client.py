@@ -62,9 +62,9 @@ def a_client_that_does_not_trust_us_is_recorded(t):
 
 
 @tap.test
-def http_1_1_is_chosen_of_what_a_client_offers(t):
+def http_1_1_is_chosen_where_a_client_does_not_offer_h2(t):
     r, _ = run(t, '''
-        for offer in (["h2", "http/1.1"], ["http/1.1"], None, ["x", "y"]):
+        for offer in (["http/1.0", "http/1.1"], ["http/1.1"], None, ["x", "y"]):
             c = tls("a.test", alpn=offer)
             report(c.sock.selected_alpn_protocol(), c.get("/x").status)
     ''')

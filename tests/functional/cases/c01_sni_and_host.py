@@ -1,4 +1,5 @@
 """C01: the Host of each request must be the name that the connection was made for."""
+import h2
 import onehost
 import tap
 
@@ -34,6 +35,22 @@ def it_holds_for_every_request_of_a_connection(t):
     ''', policy="allow * https://a.test/**\nallow * https://b.test/**\n")
     tap.equal(r.reports, [[200, 200, 421, ""]])
     tap.equal(len(server.requests), 2)
+
+
+@tap.test
+def and_for_every_stream_of_http_2(t):
+    h2.needed()
+    names = ["a.test", "A.TEST", "a.test:443", "a.test.", "b.test", "b.test:443", "a.test:8443", "x.a.test"]
+    r, server = onehost.through(t, [h2.CLIENT, '''
+        c = h2("a.test")
+        streams = [c.request("/ok", authority=name) for name in %r]
+        report([c.answer(s).status for s in streams])
+        report(c.get("/ok", authority="a.test", fields=[("host", "b.test")]).status)
+        report(c.get("/ok", authority=None, fields=[("host", "b.test")]).status)
+    ''' % (names,)], policy="allow * https://a.test/**\nallow * https://b.test/**\n")
+    tap.equal(r.reports, [[200] * 4 + [421] * 4, 400, 421])
+    tap.equal({q.header("host") for q in server.requests}, {"a.test"})
+    tap.equal({c.sni for c in server.connections}, {"a.test"})
 
 
 tap.main()

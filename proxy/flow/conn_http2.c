@@ -1,0 +1,235 @@
+#include "proxy/flow/conn_http2.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "proxy/flow/state.h"
+
+/* ---- time ---- */
+
+void h2_watch(struct h2 *h2, uint64_t due) {
+    if (h2->armed && h2->armed <= due)
+        return;
+    uint64_t now = clock_monotonic_ms();
+    h2->armed = due;
+    io_deadline(h2->conn->io, due > now ? (unsigned)(due - now) : 1);
+}
+
+static const struct engine_limits *h2_limits(const struct h2 *h2) {
+    return &h2->conn->box->engine->config.limits;
+}
+
+/* What the connection as a whole waits for. */
+static uint64_t h2_due(const struct h2 *h2) {
+    uint64_t due = h2->nstreams ? 0 : h2->idle_since + h2_limits(h2)->idle_ms;
+    if (h2->head_since && (!due || h2->head_since + h2_limits(h2)->head_ms < due))
+        due = h2->head_since + h2_limits(h2)->head_ms;
+    return due;
+}
+
+static void h2_rearm(struct h2 *h2) {
+    uint64_t due = h2_due(h2);
+    for (struct h2_stream *s = h2->streams; s; s = s->next)
+        if (s->due && (!due || s->due < due))
+            due = s->due;
+    if (due)
+        h2_watch(h2, due);
+}
+
+static void h2_stream_late(struct h2_stream *stream) {
+    stream->due = 0;
+    if (stream->x)
+        xchg_client_gone(stream->x, "client-timeout",
+                         stream->wanted ? "the client sent no more of its request"
+                                        : "the client took no more of its answer");
+    else if (!stream->closed)
+        nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
+                                  stream->end_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
+}
+
+static void h2_on_timeout(struct io *io) {
+    struct conn *conn = io->arg;
+    struct h2 *h2 = conn->h2;
+    uint64_t now = clock_monotonic_ms();
+    engine_reap(conn->box->engine);
+    h2->armed = 0;
+    if (h2->head_since && h2->head_since + h2_limits(h2)->head_ms <= now) {
+        conn_refuse(conn, "head-timeout", "the request's head took too long");
+        return;
+    }
+    h2->busy++;
+    for (struct h2_stream *s = h2->streams; s && conn->state == CONN_HTTP; s = s->next)
+        if (s->due && s->due <= now)
+            h2_stream_late(s);
+    h2->busy--;
+    if (conn->state != CONN_HTTP)
+        return;
+    if (!h2->nstreams && h2_due(h2) <= now)
+        nghttp2_session_terminate_session(h2->session, NGHTTP2_NO_ERROR);
+    else
+        h2_rearm(h2);
+    h2_pump(h2);
+}
+
+/* ---- writing ---- */
+
+/* Exchanges that waited for room go on. */
+static void h2_tell_drained(struct h2 *h2) {
+    h2->busy++;
+    for (struct h2_stream *s = h2->streams; s; s = s->next)
+        if (http2_out_drained(&s->out) && s->x)
+            xchg_client_drained(s->x);
+    h2->busy--;
+}
+
+void h2_pump(struct h2 *h2) {
+    struct conn *conn = h2->conn;
+    if (h2->busy || h2->pumping || conn->state != CONN_HTTP)
+        return;
+    h2->pumping = true;
+    h2->busy++;
+    int r = http2_send(h2->session, conn->io, false);
+    h2->busy--;
+    if (conn->state == CONN_HTTP && (r || io_flush(conn->io)))
+        conn_close(conn);
+    if (conn->state == CONN_HTTP)
+        h2_tell_drained(h2);
+    h2->pumping = false;
+    if (conn->state != CONN_HTTP)
+        return;
+    if (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
+        conn_linger(conn, 0);
+    else if (io_queued(conn->io) >= H2_PILE)
+        io_pause(conn->io);
+}
+
+static void h2_on_drained(struct io *io) {
+    struct conn *conn = io->arg;
+    engine_reap(conn->box->engine);
+    io_resume(io);
+    h2_pump(conn->h2);
+}
+
+static void h2_on_failed(struct io *io, int err) {
+    struct conn *conn = io->arg;
+    (void)err;
+    engine_reap(conn->box->engine);
+    conn_close(conn);
+}
+
+/* ---- reading ---- */
+
+void h2_fail(struct h2 *h2, uint32_t error, const char *code, const char *why) {
+    if (h2->failed)
+        return;
+    h2->failed = true;
+    conn_note(h2->conn, code, why);
+    nghttp2_session_terminate_session(h2->session, error);
+}
+
+static void h2_on_readable(struct io *io) {
+    struct conn *conn = io->arg;
+    struct h2 *h2 = conn->h2;
+    size_t got;
+    engine_reap(conn->box->engine);
+    char *bytes = io_scratch();
+    int r = io_read(io, bytes, IO_SCRATCH, &got);
+    if (r == ERR_AGAIN)
+        return;
+    if (r) {
+        conn_close(conn);
+        return;
+    }
+    h2->busy++;
+    ssize_t n = nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes, got);
+    h2->busy--;
+    if (conn->state != CONN_HTTP)
+        return;
+    if (n < 0) {
+        if (h2->failed)
+            conn_close(conn);
+        else
+            conn_refuse(conn, n == NGHTTP2_ERR_FLOODED ? "http2-flood" : "http2-error",
+                        nghttp2_strerror((int)n));
+        return;
+    }
+    h2_pump(h2);
+}
+
+static const struct io_events h2_events = {
+    .readable = h2_on_readable,
+    .drained = h2_on_drained,
+    .failed = h2_on_failed,
+    .timeout = h2_on_timeout,
+};
+
+/* ---- life ---- */
+
+/* The session's options are the same for all. */
+static int h2_session(struct h2 *h2) {
+    nghttp2_session_callbacks *callbacks = h2_callbacks();
+    nghttp2_option *option = NULL;
+    int r = callbacks && nghttp2_option_new(&option) == 0 ? 0 : ERR_NOMEM;
+    if (r == 0) {
+        nghttp2_option_set_no_auto_window_update(option, 1);
+        nghttp2_option_set_no_http_messaging(option, 1); /* proxy/codec/http2.h judges, and says why */
+        nghttp2_option_set_no_closed_streams(option, 1);
+        if (nghttp2_session_server_new2(&h2->session, callbacks, h2, option))
+            r = ERR_NOMEM;
+    }
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(callbacks);
+    return r;
+}
+
+static const nghttp2_settings_entry h2_settings[] = {
+    {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS},
+    {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP2_LIST_MAX},
+    {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+};
+
+void conn_http2_begin(struct conn *conn) {
+    struct h2 *h2 = calloc(1, sizeof *h2);
+    conn_enter(conn, CONN_HTTP);
+    conn->h2 = h2;
+    if (!h2) {
+        conn_close(conn);
+        return;
+    }
+    h2->conn = conn;
+    h2->idle_since = clock_monotonic_ms();
+    http2_guard_init(&h2->guard, h2->idle_since);
+    if (h2_session(h2) || nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, h2_settings,
+                                                  sizeof h2_settings / sizeof *h2_settings)) {
+        conn_close(conn);
+        return;
+    }
+    io_own(conn->io, &h2_events, conn);
+    h2_rearm(h2);
+    io_resume(conn->io);
+    h2_pump(h2);
+}
+
+void conn_http2_drain(struct conn *conn) {
+    struct h2 *h2 = conn->h2;
+    h2->ending = true;
+    nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
+                          nghttp2_session_get_last_proc_stream_id(h2->session), NGHTTP2_NO_ERROR, NULL, 0);
+    h2_pump(h2);
+}
+
+void conn_http2_over(struct conn *conn) {
+    struct h2 *h2 = conn->h2;
+    h2->busy++; /* for good */
+    for (struct h2_stream *s = h2->streams; s; s = s->next)
+        if (s->x)
+            xchg_client_gone(s->x, "client-gone", "the client went away");
+}
+
+void conn_http2_free(struct h2 *h2) {
+    while (h2->streams)
+        h2_stream_free(h2->streams);
+    nghttp2_session_del(h2->session);
+    free(h2);
+}

@@ -1,0 +1,107 @@
+/*
+ * HTTP/2 (RFC 9113) towards the client: one transport, many exchanges. Frames, HPACK, streams and windows are
+ * libnghttp2's, fed from memory; a stream's head goes through proxy/codec/http2.h and is an exchange like any other
+ * from there on. This header is for the conn_http2 files alone; others see conn.h.
+ *
+ *     conn_http2.c          the session: begin, reading, writing, time limits, end
+ *     conn_http2_stream.c   what comes: heads, bodies, resets
+ *     conn_http2_client.c   what goes: the exchange's table of functions (xchg.h)
+ *     http2_io.h            what both sides share
+ *     http2_guard.h         how much of what is of no use a peer may send
+ *
+ * libnghttp2 must not be entered twice, and closes streams while it sends. So `busy` counts who is inside of it, or
+ * holds a stream across a call of the exchange's; only h2_pump() of the outermost sends, and then streams may go.
+ *
+ * Windows. What a client sends on a stream is taken when the upstream takes it, and only then that stream's window is
+ * opened again: a stalled upload holds HTTP2_WINDOW bytes at most and stops there. The connection's window is opened as
+ * bytes come: all streams together hold H2_STREAMS * HTTP2_WINDOW at most, and none waits for another. In the other
+ * direction a stream's answer waits in `out`, and its upstream is not read when that holds HTTP2_HIGH bytes.
+ */
+#ifndef PROXY_FLOW_CONN_HTTP2_H
+#define PROXY_FLOW_CONN_HTTP2_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "proxy/flow/conn.h"
+#include "proxy/flow/http2_guard.h"
+#include "proxy/flow/http2_io.h"
+#include "proxy/flow/xchg.h"
+
+#define H2_STREAMS 100        /* of one connection at a time */
+#define H2_DRAIN   (8u << 20) /* of a request's body, thrown away after an answer that came before its end */
+#define H2_PILE                                                                                              \
+    (256u << 10) /* bytes for a client that reads nothing at all, from which nothing is read of it */
+#define H2_TRAILER HTTP1_TRAILER_FIELDS
+
+struct h2 {
+    struct conn *conn;
+    nghttp2_session *session;
+    struct h2_stream *streams;
+    size_t nstreams;
+    unsigned busy;       /* see above */
+    bool pumping;        /* h2_pump is at work */
+    bool ending;         /* GOAWAY was sent or is on its way: no new streams */
+    bool failed;         /* the client broke a rule: it was recorded */
+    uint64_t idle_since; /* monotonic ms: when the last stream went */
+    uint64_t head_since; /* … when the head began that is under way; 0: none is */
+    uint64_t armed;      /* … when the io's deadline comes; 0: it is not set */
+    struct http2_guard guard;
+};
+
+struct h2_stream {
+    struct h2 *h2;
+    struct h2_stream *next, **link;
+    int32_t id;
+    struct xchg *x; /* NULL before the head is whole, and when the exchange is over */
+
+    /* the request */
+    struct http2_list list; /* the head while it comes; then the trailers */
+    struct buf in;          /* of the body: nobody took it yet */
+    bool head_done;         /* the head is whole: a second one is the trailers */
+    bool bounded;           /* its length was told … */
+    uint64_t left;          /* … and so much of it is to come */
+    bool wanted;            /* the exchange takes its body */
+    bool ended;             /* END_STREAM has come */
+    bool told;              /* … and the exchange knows, or is not to be told any more */
+    uint64_t drained;       /* bytes of its body that nobody wanted any more */
+    bool bad;               /* the request is malformed: the stream is reset when the answer is through */
+
+    /* the answer */
+    struct http2_out out;
+    bool started;  /* the final head was handed to the session */
+    bool end_sent; /* END_STREAM is out */
+    bool closed;   /* the session has no such stream any more */
+    uint64_t due;  /* monotonic ms: the client must have done something by then; 0: no matter */
+};
+
+/* Sends what can be sent, unless somebody further up the stack will; ends the connection where it is over. */
+void h2_pump(struct h2 *h2);
+
+/* Something has changed that a time limit hangs on. */
+void h2_watch(struct h2 *h2, uint64_t due);
+
+/* The client breaks a rule: said once in the record, and by GOAWAY. */
+void h2_fail(struct h2 *h2, uint32_t error, const char *code, const char *why);
+
+/* ---- conn_http2_stream.c ---- */
+
+/* The session's callbacks about what comes. NULL: memory is short. */
+nghttp2_session_callbacks *h2_callbacks(void);
+/* Hands the exchange what lies in `in`, as long as it takes it, and the end. */
+void h2_stream_feed(struct h2_stream *stream);
+/* Forgets the exchange, frees the stream. */
+void h2_stream_free(struct h2_stream *stream);
+/* An answer that came before the request's end is out: how long may the client go on? */
+void h2_stream_settle(struct h2_stream *stream);
+/* Where a wait begins or ends; `ms` 0: none. */
+void h2_stream_due(struct h2_stream *stream, unsigned ms);
+
+/* ---- conn_http2_client.c ---- */
+
+extern const struct xchg_client h2_client;
+/* n bytes of an answer's body went into the connection's queue. */
+void h2_out_sent(struct http2_out *out, size_t n);
+/* A frame has gone: nghttp2's on_frame_send callback. */
+int h2_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg);
+
+#endif

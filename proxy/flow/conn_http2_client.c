@@ -1,0 +1,175 @@
+#include "proxy/flow/conn_http2.h"
+
+#include "proxy/flow/state.h"
+
+void h2_out_sent(struct http2_out *out, size_t n) {
+    struct h2_stream *stream = (struct h2_stream *)((char *)out - offsetof(struct h2_stream, out));
+    struct h2 *h2 = stream->h2;
+    http2_guard_data(&h2->guard, n);
+    if (!stream->x)
+        h2_stream_due(stream, buf_len(&out->bytes) ? h2->conn->box->engine->config.limits.body_ms : 0);
+}
+
+int h2_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
+    struct h2 *h2 = arg;
+    if (frame->hd.type == NGHTTP2_GOAWAY) {
+        h2->ending = true;
+        if (frame->goaway.error_code != NGHTTP2_NO_ERROR && !h2->failed) {
+            h2->failed = true;
+            conn_note(h2->conn, "http2-error", nghttp2_http2_strerror(frame->goaway.error_code));
+        }
+        return 0;
+    }
+    bool ends = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+                frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+    struct h2_stream *stream =
+        ends ? nghttp2_session_get_stream_user_data(session, frame->hd.stream_id) : NULL;
+    if (stream) {
+        stream->end_sent = true;
+        if (!stream->x)
+            stream->due = 0;
+        h2_stream_settle(stream);
+    }
+    return 0;
+}
+
+/* ---- what exchanges ask for ---- */
+
+/* Hands the final head over. `body`: something follows. */
+static int answer_submit(struct h2_stream *stream, const struct http2_nvs *nvs, bool body) {
+    nghttp2_data_provider provider = http2_out_provider(&stream->out);
+    stream->started = true;
+    stream->out.complete = !body;
+    if (stream->closed)
+        return 0;
+    return nghttp2_submit_response(stream->h2->session, stream->id, nvs->nv, nvs->n, body ? &provider : NULL)
+               ? ERR_NOMEM
+               : 0;
+}
+
+static struct slice status_text(char text[12], int status) {
+    snprintf(text, 12, "%03d", status);
+    return slice_str(text);
+}
+
+static int h2_head(struct xchg *x, const struct http1_response *resp) {
+    struct h2_stream *stream = x->stream;
+    struct http2_nvs nvs = {.n = 0};
+    char text[12];
+    http2_nv_put(&nvs, SLICE(":status"), status_text(text, resp->status));
+    for (size_t i = 0; i < resp->nfields; i++)
+        if (http2_response_keeps(resp, x->head_request, &resp->fields[i]))
+            http2_nv_put(&nvs, resp->fields[i].name, resp->fields[i].value);
+    if (resp->interim) {
+        if (!stream->closed)
+            nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, nvs.nv, nvs.n,
+                                   NULL);
+        return 0;
+    }
+    bool body = resp->framing == HTTP_BODY_CHUNKED || resp->framing == HTTP_BODY_CLOSE ||
+                (resp->framing == HTTP_BODY_LENGTH && resp->length > 0);
+    return answer_submit(stream, &nvs, body);
+}
+
+static int h2_own(struct xchg *x, int status, struct slice type, struct slice body,
+                  const struct http_field *more, size_t nmore) {
+    struct h2_stream *stream = x->stream;
+    struct http2_nvs nvs = {.n = 0};
+    char text[12], length[24];
+    bool head = slice_eq(x->req.method, SLICE("HEAD"));
+    snprintf(length, sizeof length, "%zu", body.n);
+    http2_nv_put(&nvs, SLICE(":status"), status_text(text, status));
+    if (type.n)
+        http2_nv_put(&nvs, SLICE("content-type"), type);
+    http2_nv_put(&nvs, SLICE("content-length"), slice_str(length));
+    for (size_t i = 0; i < nmore; i++)
+        http2_nv_put(&nvs, more[i].name, more[i].value);
+    int r = answer_submit(stream, &nvs, !head && body.n > 0);
+    if (r == 0 && !head)
+        r = http2_out_put(&stream->out, body);
+    stream->out.complete = true;
+    return r;
+}
+
+/* What can be tunnelled is another connection; judge_connect refuses it before inside of TLS. */
+static int h2_tunnel(struct xchg *x) {
+    (void)x;
+    return ERR_USAGE;
+}
+
+static void h2_proceed(struct xchg *x) {
+    struct h2_stream *stream = x->stream;
+    struct http2_nvs nvs = {.n = 0};
+    http2_nv_put(&nvs, SLICE(":status"), SLICE("100"));
+    if (!stream->closed)
+        nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, nvs.nv, nvs.n, NULL);
+    h2_pump(stream->h2);
+}
+
+static void h2_data(struct xchg *x, struct slice bytes) {
+    struct h2_stream *stream = x->stream;
+    if (!stream->closed && !stream->out.complete && http2_out_put(&stream->out, bytes))
+        nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
+}
+
+static void h2_end(struct xchg *x, const struct http_field *trailers, size_t n) {
+    struct h2_stream *stream = x->stream;
+    if (!stream->closed)
+        http2_out_end(&stream->out, trailers, n);
+}
+
+static void h2_flush(struct xchg *x) {
+    struct h2_stream *stream = x->stream;
+    h2_pump(stream->h2);
+}
+
+static bool h2_full(struct xchg *x) {
+    struct h2_stream *stream = x->stream;
+    return http2_out_full(&stream->out);
+}
+
+static void h2_want_body(struct xchg *x, bool want) {
+    struct h2_stream *stream = x->stream;
+    if (stream->told || stream->wanted == want)
+        return;
+    stream->wanted = want;
+    h2_stream_due(stream, want ? x->box->engine->config.limits.body_ms : 0);
+    if (want)
+        h2_stream_feed(stream);
+}
+
+static void h2_over(struct xchg *x, bool whole) {
+    struct h2_stream *stream = x->stream;
+    struct h2 *h2 = stream->h2;
+    stream->x = NULL;
+    stream->told = true;
+    stream->wanted = false;
+    size_t left = buf_len(&stream->in);
+    buf_release(&stream->in);
+    if (h2->conn->state != CONN_HTTP || stream->closed)
+        return;
+    stream->drained = left;
+    nghttp2_session_consume_stream(h2->session, stream->id, left);
+    if (whole && stream->started) {
+        http2_guard_whole(&h2->guard);
+        h2_stream_due(stream, x->box->engine->config.limits.body_ms);
+        h2_stream_settle(stream);
+    } else {
+        nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
+                                  stream->bad ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR);
+    }
+    h2_pump(h2);
+}
+
+const struct xchg_client h2_client = {
+    .head = h2_head,
+    .own = h2_own,
+    .tunnel = h2_tunnel,
+    .proceed = h2_proceed,
+    .data = h2_data,
+    .end = h2_end,
+    .flush = h2_flush,
+    .full = h2_full,
+    .want_body = h2_want_body,
+    .over = h2_over,
+};

@@ -1,0 +1,338 @@
+#include "proxy/flow/conn_http2.h"
+
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "proxy/flow/state.h"
+
+#define STREAM_PIECE 16384 /* of what waited: given to the exchange at a time */
+
+/* ---- life ---- */
+
+/* NULL: too many streams, or no memory. */
+static struct h2_stream *stream_new(struct h2 *h2, int32_t id) {
+    struct box *box = h2->conn->box;
+    if (box->nstreams >= box->engine->config.limits.sandbox_streams) {
+        box_shed(box, "streams", "too many streams are open");
+        return NULL;
+    }
+    struct h2_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    stream->h2 = h2;
+    stream->id = id;
+    http2_list_init(&stream->list);
+    buf_init(&stream->in, HTTP2_WINDOW + HTTP2_FRAME);
+    http2_out_init(&stream->out, h2->session, h2->conn->io, id, h2_out_sent);
+    stream->next = h2->streams;
+    stream->link = &h2->streams;
+    if (stream->next)
+        stream->next->link = &stream->next;
+    h2->streams = stream;
+    h2->nstreams++;
+    box->nstreams++;
+    return stream;
+}
+
+void h2_stream_free(struct h2_stream *stream) {
+    struct h2 *h2 = stream->h2;
+    *stream->link = stream->next;
+    if (stream->next)
+        stream->next->link = stream->link;
+    h2->nstreams--;
+    h2->conn->box->nstreams--;
+    http2_list_clear(&stream->list);
+    buf_release(&stream->in);
+    http2_out_release(&stream->out);
+    free(stream);
+}
+
+void h2_stream_due(struct h2_stream *stream, unsigned ms) {
+    stream->due = ms ? clock_monotonic_ms() + ms : 0;
+    if (ms)
+        h2_watch(stream->h2, stream->due);
+}
+
+static unsigned stream_body_ms(const struct h2_stream *stream) {
+    return stream->h2->conn->box->engine->config.limits.body_ms;
+}
+
+/* ---- heads ---- */
+
+/* The key of a WebSocket's handshake proves nothing but that it was answered. */
+static void stream_key(char key[HTTP2_KEY_LEN]) {
+    unsigned char bytes[16] = {0}, text[HTTP2_KEY_LEN + 1];
+    RAND_bytes(bytes, sizeof bytes);
+    EVP_EncodeBlock(text, bytes, sizeof bytes);
+    memcpy(key, text, HTTP2_KEY_LEN);
+}
+
+/* What the frames say against what the head says. */
+static enum http_refusal stream_framing(struct h2_stream *stream, const struct http1_request *req) {
+    stream->bounded = req->framing == HTTP_BODY_LENGTH;
+    stream->left = stream->bounded ? req->length : 0;
+    return stream->ended && stream->left ? HTTP_REFUSED_LENGTH_DIFFERS : HTTP_REFUSED_NOT;
+}
+
+static int stream_parse(struct h2_stream *stream, struct xchg *x) {
+    struct http2_request about;
+    char key[HTTP2_KEY_LEN];
+    stream_key(key);
+    enum http_refusal refusal = http2_request_head(&stream->list, stream->ended, key, &x->head, &about);
+    int r = refusal ? ERR_PARSE : http1_request_parse(&x->req, buf_slice(&x->head));
+    if (r == 0 && (refusal = stream_framing(stream, &x->req)))
+        r = ERR_PARSE;
+    if (refusal) {
+        /* the method is all that can be told; it moves to where the exchange keeps its bytes */
+        struct slice method = about.method.n <= HTTP1_METHOD_MAX ? about.method : SLICE_NONE;
+        buf_clear(&x->head);
+        if (buf_put(&x->head, method))
+            method = SLICE_NONE;
+        memset(&x->req, 0, offsetof(struct http1_request, fields));
+        x->req.method = method.n ? buf_slice(&x->head) : SLICE_NONE;
+        x->req.minor = 1;
+        x->req.refusal = refusal;
+    }
+    return r;
+}
+
+/* The head is whole: an exchange begins. */
+static void stream_start(struct h2_stream *stream) {
+    struct h2 *h2 = stream->h2;
+    struct xchg *x = xchg_new(h2->conn, &h2_client);
+    if (!x) {
+        nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
+        return;
+    }
+    x->stream = stream;
+    stream->x = x;
+    int r = stream_parse(stream, x);
+    http2_list_clear(&stream->list);
+    if (r)
+        stream->bad = true;
+    x->body_done = r == 0 && (stream->ended || (stream->bounded && stream->left == 0));
+    stream->told = r != 0 || x->body_done;
+    xchg_start(x, r);
+}
+
+/* ---- bodies ---- */
+
+static void stream_is_bad(struct h2_stream *stream, enum http_refusal refusal) {
+    stream->bad = stream->told = true;
+    buf_release(&stream->in);
+    h2_stream_due(stream, 0);
+    xchg_body_bad(stream->x, refusal);
+}
+
+static void stream_feed_end(struct h2_stream *stream) {
+    struct http_field trailers[H2_TRAILER];
+    size_t n = 0;
+    enum http_refusal refusal = http2_trailers(&stream->list, trailers, H2_TRAILER, &n);
+    if (!refusal && stream->bounded && stream->left)
+        refusal = HTTP_REFUSED_LENGTH_DIFFERS;
+    if (refusal) {
+        stream_is_bad(stream, refusal);
+        return;
+    }
+    stream->told = stream->x->body_done = true;
+    h2_stream_due(stream, 0);
+    xchg_body_end(stream->x, trailers, n);
+}
+
+void h2_stream_feed(struct h2_stream *stream) {
+    struct h2 *h2 = stream->h2;
+    h2->busy++;
+    while (stream->x && stream->wanted && buf_len(&stream->in)) {
+        char piece[STREAM_PIECE]; /* `in` may go while the exchange has it */
+        struct slice part = slice_sub(buf_slice(&stream->in), 0, sizeof piece);
+        memcpy(piece, part.p, part.n);
+        buf_consume(&stream->in, part.n);
+        if (!stream->closed)
+            nghttp2_session_consume_stream(h2->session, stream->id, part.n);
+        xchg_body(stream->x, slice_make(piece, part.n));
+    }
+    if (buf_len(&stream->in) == 0)
+        buf_trim(&stream->in);
+    if (stream->x && stream->wanted && stream->ended && !stream->told && buf_len(&stream->in) == 0)
+        stream_feed_end(stream);
+    h2->busy--;
+    h2_pump(h2);
+}
+
+/* A client that is sending does not look at once: curl takes a reset that comes with the answer for a failure and
+ * shows no answer. So the rest of its request is taken and thrown away for a while, as io_linger does for HTTP/1; then
+ * the client is told that nobody wants it (RFC 9113 8.1), which can't be done before the answer is out, since a reset
+ * overtakes what is queued. */
+void h2_stream_settle(struct h2_stream *stream) {
+    if (!stream->end_sent || stream->ended || stream->x || stream->closed)
+        return;
+    if (stream->bad || stream->drained > H2_DRAIN)
+        nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
+                                  stream->bad ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR);
+    else if (!stream->due)
+        h2_stream_due(stream, stream->h2->conn->box->engine->config.limits.linger_ms);
+}
+
+/* The exchange is over, the request is not. */
+static void stream_drain(struct h2_stream *stream, size_t n) {
+    if (stream->closed || stream->bad)
+        return;
+    stream->drained += n;
+    if (stream->drained <= H2_DRAIN)
+        nghttp2_session_consume_stream(stream->h2->session, stream->id, n);
+    else
+        h2_stream_settle(stream);
+}
+
+/* Bytes go to the exchange at once where it takes them, and wait where it does not. */
+static int stream_data(struct h2_stream *stream, struct slice bytes) {
+    if (stream->bounded) {
+        if (bytes.n > stream->left) {
+            stream_is_bad(stream, HTTP_REFUSED_LENGTH_DIFFERS);
+            return 0;
+        }
+        stream->left -= bytes.n;
+    }
+    if (!stream->wanted || buf_len(&stream->in))
+        return buf_put(&stream->in, bytes);
+    h2_stream_due(stream, stream_body_ms(stream));
+    xchg_body(stream->x, bytes);
+    if (!stream->closed)
+        nghttp2_session_consume_stream(stream->h2->session, stream->id, bytes.n);
+    return 0;
+}
+
+/* ---- the session's callbacks ---- */
+
+/* After each: is there anything left to go on with? */
+static int stream_goes_on(const struct h2 *h2) {
+    return h2->conn->state == CONN_HTTP ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg) {
+    struct h2 *h2 = arg;
+    (void)session;
+    const char *why = http2_guard_frame(&h2->guard, head, clock_monotonic_ms());
+    if (why)
+        h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, "http2-flood", why);
+    return stream_goes_on(h2);
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
+    struct h2 *h2 = arg;
+    struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    h2->head_since = clock_monotonic_ms();
+    h2_watch(h2, h2->head_since + h2->conn->box->engine->config.limits.head_ms);
+    if (stream || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    if (h2->failed || h2->ending || !(stream = stream_new(h2, frame->hd.stream_id))) {
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
+        return 0;
+    }
+    nghttp2_session_set_stream_user_data(session, stream->id, stream);
+    /* all alike, and in turn: what a client wishes is its own matter among its own streams, but costs us work */
+    nghttp2_extpri alike = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
+    nghttp2_session_change_extpri_stream_priority(session, stream->id, &alike, 1);
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t nname,
+                     const uint8_t *value, size_t nvalue, uint8_t flags, void *arg) {
+    struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    (void)flags;
+    (void)arg;
+    if (!stream || stream->told)
+        return 0;
+    int r = http2_list_add(&stream->list, slice_make(name, nname), slice_make(value, nvalue));
+    return r ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static void stream_block_whole(struct h2_stream *stream, bool ended) {
+    struct h2 *h2 = stream->h2;
+    h2->head_since = 0;
+    stream->ended |= ended;
+    if (h2->failed)
+        return;
+    if (!stream->head_done) {
+        stream->head_done = true;
+        stream_start(stream);
+    } else if (stream->x && !stream->told && !ended) {
+        stream_is_bad(stream, HTTP_REFUSED_TRAILER); /* a second block is the trailers, and these end it */
+    } else if (stream->x && !stream->told) {
+        h2_stream_feed(stream);
+    }
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
+    struct h2 *h2 = arg;
+    struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+    if (frame->hd.type == NGHTTP2_HEADERS && !stream)
+        h2->head_since = 0;
+    if (!stream)
+        return stream_goes_on(h2);
+    if (frame->hd.type == NGHTTP2_HEADERS) {
+        stream_block_whole(stream, ended);
+    } else if (frame->hd.type == NGHTTP2_DATA && ended) {
+        stream->ended = true;
+        if (stream->x && stream->wanted)
+            h2_stream_feed(stream);
+        else if (stream->x && stream->bounded && stream->left && !stream->told)
+            stream_is_bad(stream, HTTP_REFUSED_LENGTH_DIFFERS);
+    }
+    return stream_goes_on(h2);
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p, size_t n,
+                   void *arg) {
+    struct h2 *h2 = arg;
+    struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, id);
+    (void)flags;
+    http2_guard_data(&h2->guard, n);
+    nghttp2_session_consume_connection(session, n);
+    if (stream && !stream->x)
+        stream_drain(stream, n);
+    if (!stream || !stream->x || (stream->told && !stream->bounded) || h2->failed || stream->bad)
+        return stream_goes_on(h2);
+    if (stream_data(stream, slice_make(p, n)))
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    return stream_goes_on(h2);
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *arg) {
+    struct h2 *h2 = arg;
+    struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, id);
+    if (!stream)
+        return 0;
+    stream->closed = true;
+    if (stream->x)
+        xchg_client_gone(stream->x, "client-reset",
+                         error == NGHTTP2_CANCEL ? "the client gave the request up"
+                                                 : "the client reset the stream");
+    bool own = h2->conn->state == CONN_HTTP;
+    h2_stream_free(stream);
+    if (!own)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (h2->nstreams == 0) {
+        h2->idle_since = clock_monotonic_ms();
+        h2_watch(h2, h2->idle_since + h2->conn->box->engine->config.limits.idle_ms);
+    }
+    return 0;
+}
+
+nghttp2_session_callbacks *h2_callbacks(void) {
+    nghttp2_session_callbacks *c;
+    if (nghttp2_session_callbacks_new(&c))
+        return NULL;
+    nghttp2_session_callbacks_set_on_begin_frame_callback(c, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(c, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(c, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(c, on_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
+    nghttp2_session_callbacks_set_send_data_callback(c, http2_out_send);
+    nghttp2_session_callbacks_set_on_frame_send_callback(c, h2_frame_sent);
+    return c;
+}
