@@ -94,7 +94,7 @@ void gitgate_conclude(struct xchg *x) {
         return;
     }
     xchg_record(x, false, NULL, SLICE_NONE);
-    io_resume(x->link->io);
+    x->server->listen(x, true);
     xchg_send_body(x, buf_slice(&gate->tail));
     if (x->state == XCHG_RELAY)
         xchg_send_end(x, NULL, 0);

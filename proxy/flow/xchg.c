@@ -180,7 +180,7 @@ void xchg_end(struct xchg *x, bool whole) {
         upstream_cancel(x->attempt);
     x->attempt = NULL;
     if (x->link) {
-        bool reusable = whole && x->answer_done && x->sent_all && x->up_keep && io_queued(x->link->io) == 0;
+        bool reusable = whole && x->answer_done && x->sent_all && x->up_keep && x->server->sent(x);
         upstream_release(x->link, reusable, x->keep_ms);
         x->link = NULL;
     }
@@ -246,5 +246,5 @@ void xchg_body_bad(struct xchg *x, enum http_refusal refusal) {
 
 void xchg_client_drained(struct xchg *x) {
     if (x->state == XCHG_RELAY && x->link)
-        io_resume(x->link->io);
+        x->server->listen(x, true);
 }

@@ -78,10 +78,32 @@ struct xchg_client {
     void (*over)(struct xchg *x, bool whole);
 };
 
+/* … and of the one that carries it to the upstream. What can't be written sets x->send_failed; an answer may come all the
+ * same. */
+struct xchg_server {
+    /* x->link is the exchange's now. */
+    void (*begin)(struct xchg *x);
+    /* x->req, written anew. Negative: it can't be. */
+    int (*head)(struct xchg *x, struct http1_write *opt);
+    /* Body, and its end. `more`: a flush follows. */
+    void (*data)(struct xchg *x, struct slice bytes, bool more);
+    void (*end)(struct xchg *x, const struct http_field *trailers, size_t n, bool more);
+    void (*flush)(struct xchg *x);
+    /* Is the upstream slow? Then xchg_upstream_drained() follows. */
+    bool (*full)(struct xchg *x);
+    /* May the answer come? */
+    void (*listen)(struct xchg *x, bool on);
+    /* xchg_upstream_late() in so many ms, unless it is said again before. */
+    void (*deadline)(struct xchg *x, unsigned ms);
+    /* Is all that was written on its way? */
+    bool (*sent)(const struct xchg *x);
+};
+
 struct xchg {
     struct conn *conn;
     struct box *box;
     const struct xchg_client *client;
+    const struct xchg_server *server; /* of `link` */
     enum xchg_state state;
     void *stream;      /* the transport's own: which of its exchanges is this? (HTTP/2) */
     struct xchg *next; /* of spare or dead ones */
@@ -165,6 +187,24 @@ void xchg_client_drained(struct xchg *x);
 /* The client went away: no more is to be written. */
 void xchg_client_gone(struct xchg *x, const char *code, const char *why);
 
+/* ---- for the upstream's transport; each may end the exchange ---- */
+
+/* x->resp is the next head, interim or final. False: the exchange is over. */
+bool xchg_answer_head(struct xchg *x);
+void xchg_answer_data(struct xchg *x, struct slice bytes);
+void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n);
+/* No answer will come, or none that can be understood. */
+void xchg_answer_broken(struct xchg *x, int status, const char *code, const char *reason);
+void xchg_answer_malformed(struct xchg *x, enum http_refusal why);
+/* The connection ended before an answer: once more, if that may be. */
+void xchg_answer_lost(struct xchg *x);
+/* The upstream takes bytes again; it takes no more at all; it let the deadline pass. */
+void xchg_upstream_drained(struct xchg *x);
+void xchg_upstream_deaf(struct xchg *x);
+void xchg_upstream_late(struct xchg *x);
+
+extern const struct xchg_server xchg_http1;
+
 /* ---- for the exchange's own files ---- */
 
 void xchg_enter(struct xchg *x, enum xchg_state state);
@@ -199,7 +239,6 @@ void xchg_strip(struct xchg *x, struct http_field *fields,
                 size_t n); /* marks the sandbox's own credentials */
 
 /* xchg_answer.c: from the upstream's first byte to its last */
-extern const struct io_events xchg_upstream_events;
 void xchg_answer_begin(struct xchg *x);
 
 /* xchg_upgrade.c */

@@ -175,7 +175,6 @@ void xchg_go(struct xchg *x) {
 /* ---- sending ---- */
 
 static int go_write_head(struct xchg *x) {
-    struct buf *queue = io_queue(x->link->io);
     char host_text[URL_HOST_MAX + 8];
     struct buf host = {.data = host_text, .cap = sizeof host_text, .limit = sizeof host_text};
     if (target_host_field(&host, &x->target))
@@ -188,15 +187,7 @@ static int go_write_head(struct xchg *x) {
         .drop_expect = x->proceed_said,
         .upgrade = x->upgrade_key.n ? WEBSOCKET_NAME : SLICE_NONE,
     };
-    if (opt.nadd) {
-        /* room before the secret is written, for what follows it too: a queue that grows leaves a copy behind */
-        char *room;
-        int r = buf_reserve(queue, x->head.limit + add.value.n + IO_RECORD, &room);
-        if (r)
-            return r;
-        io_sensitive(x->link->io);
-    }
-    return http1_write_request(queue, &x->req, &opt);
+    return x->server->head(x, &opt);
 }
 
 /* The whole of a body that is known already, on a second try or after the section of a push was judged. */
@@ -213,7 +204,7 @@ static void go_send_known(struct xchg *x) {
     }
     if (x->retried && buf_len(&x->replay) > 0) {
         x->sent = buf_len(&x->replay);
-        io_write(x->link->io, buf_slice(&x->replay), true);
+        x->server->data(x, buf_slice(&x->replay), true);
     }
 }
 
@@ -230,13 +221,12 @@ static void go_send(struct xchg *x) {
         return;
     if (x->body_done)
         xchg_body_end(x, NULL, 0);
-    else if (!io_full(x->link->io))
+    else if (!x->server->full(x))
         x->client->want_body(x, true);
     if (x->state == XCHG_RELAY && x->link) {
         x->corked = false;
-        if (io_flush(x->link->io))
-            x->send_failed = true;
-        if (!x->body_done && !io_full(x->link->io))
+        x->server->flush(x);
+        if (x->state == XCHG_RELAY && !x->body_done && !x->server->full(x))
             x->client->want_body(x, true);
     }
 }
@@ -248,7 +238,8 @@ static void go_ready(void *arg, struct upstream_link *link) {
     x->link = link;
     recorder_flush(x->box->engine->config.recorder);
     addr_text(&link->peer, true, x->peer);
-    io_own(link->io, &xchg_upstream_events, x);
+    x->server = &xchg_http1;
+    x->server->begin(x);
     xchg_enter(x, XCHG_RELAY);
     go_send(x);
 }
@@ -256,11 +247,6 @@ static void go_ready(void *arg, struct upstream_link *link) {
 static const struct upstream_callbacks go_callbacks = {.ready = go_ready, .failed = go_failed};
 
 /* ---- the body ---- */
-
-static void go_write(struct xchg *x, struct slice bytes, bool more) {
-    if (!x->send_failed && io_write(x->link->io, bytes, more))
-        x->send_failed = true;
-}
 
 void xchg_send_body(struct xchg *x, struct slice bytes) {
     if (x->send_failed || bytes.n == 0)
@@ -272,29 +258,17 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
     x->sent += bytes.n;
     if (x->pooled && !x->retried)
         buf_put(&x->replay, bytes);
-    io_deadline(x->link->io, x->box->engine->config.limits.answer_ms);
-    if (x->req.framing == HTTP_BODY_CHUNKED) {
-        char size[HTTP1_CHUNK_HEAD_MAX];
-        go_write(x, slice_make(size, http1_chunk_head(size, bytes.n)), true);
-        go_write(x, bytes, true);
-        go_write(x, SLICE("\r\n"), x->corked);
-    } else {
-        go_write(x, bytes, x->corked);
-    }
+    x->server->deadline(x, x->box->engine->config.limits.answer_ms);
+    x->server->data(x, bytes, x->corked);
     if (x->send_failed && x->answer_done)
         xchg_end(x, true);
-    else if (!x->send_failed && io_full(x->link->io))
+    else if (!x->send_failed && x->server->full(x))
         x->client->want_body(x, false);
 }
 
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
-    if (!x->send_failed && x->req.framing == HTTP_BODY_CHUNKED) {
-        xchg_strip(x, trailers, n);
-        if (http1_chunk_end(io_queue(x->link->io), trailers, n, NULL, 0))
-            x->send_failed = true;
-        else if (!x->corked)
-            go_write(x, SLICE_NONE, false);
-    }
+    xchg_strip(x, trailers, n);
+    x->server->end(x, trailers, n, x->corked);
     x->sent_all = !x->send_failed;
     if (x->answer_done)
         xchg_end(x, true);
