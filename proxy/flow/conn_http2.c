@@ -200,8 +200,10 @@ void conn_http2_begin(struct conn *conn) {
     h2->conn = conn;
     h2->idle_since = clock_monotonic_ms();
     http2_guard_init(&h2->guard, h2->idle_since);
-    if (h2_session(h2) || nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, h2_settings,
-                                                  sizeof h2_settings / sizeof *h2_settings)) {
+    if (h2_session(h2) ||
+        nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, h2_settings,
+                                sizeof h2_settings / sizeof *h2_settings) ||
+        nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0, INT32_MAX)) {
         conn_close(conn);
         return;
     }

@@ -13,9 +13,10 @@
  * holds a stream across a call of the exchange's; only h2_pump() of the outermost sends, and then streams may go.
  *
  * Windows. What a client sends on a stream is taken when the upstream takes it, and only then that stream's window is
- * opened again: a stalled upload holds HTTP2_WINDOW bytes at most and stops there. The connection's window is opened as
- * bytes come: all streams together hold H2_STREAMS * HTTP2_WINDOW at most, and none waits for another. In the other
- * direction a stream's answer waits in `out`, and its upstream is not read when that holds HTTP2_HIGH bytes.
+ * opened again: a stalled upload holds HTTP2_WINDOW bytes at most and stops there. The connection's window is as large
+ * as can be, and opened again as bytes come: all streams together hold H2_STREAMS * HTTP2_WINDOW at most, and none
+ * waits for another. In the other direction a stream's answer waits in `out`, and its upstream is not read when that
+ * holds HTTP2_HIGH bytes.
  */
 #ifndef PROXY_FLOW_CONN_HTTP2_H
 #define PROXY_FLOW_CONN_HTTP2_H
@@ -63,7 +64,8 @@ struct h2_stream {
     bool wanted;            /* the exchange takes its body */
     bool ended;             /* END_STREAM has come */
     bool told;              /* … and the exchange knows, or is not to be told any more */
-    uint64_t drained;       /* bytes of its body that nobody wanted any more */
+    uint64_t drain_left;    /* bytes of its body that are thrown away when the exchange is over */
+    bool drain_long;        /* … and the client may take its time for it */
     bool bad;               /* the request is malformed: the stream is reset when the answer is through */
 
     /* the answer */

@@ -148,8 +148,14 @@ static void h2_over(struct xchg *x, bool whole) {
     buf_release(&stream->in);
     if (h2->conn->state != CONN_HTTP || stream->closed)
         return;
-    stream->drained = left;
+    stream->drain_long = x->drain && (!x->req.expect_continue || x->proceed_said);
+    stream->drain_left = stream->drain_long ? x->drain : H2_DRAIN;
     nghttp2_session_consume_stream(h2->session, stream->id, left);
+    /* all of it at once: curl does not look for more room when it has had its answer */
+    if (!stream->ended && !stream->bad)
+        nghttp2_session_set_local_window_size(
+            h2->session, NGHTTP2_FLAG_NONE, stream->id,
+            (int32_t)(stream->drain_left < INT32_MAX ? stream->drain_left : INT32_MAX));
     if (whole && stream->started) {
         http2_guard_whole(&h2->guard);
         h2_stream_due(stream, x->box->engine->config.limits.body_ms);

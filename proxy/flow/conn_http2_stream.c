@@ -168,22 +168,26 @@ void h2_stream_feed(struct h2_stream *stream) {
 void h2_stream_settle(struct h2_stream *stream) {
     if (!stream->end_sent || stream->ended || stream->x || stream->closed)
         return;
-    if (stream->bad || stream->drained > H2_DRAIN)
+    const struct engine_limits *limits = &stream->h2->conn->box->engine->config.limits;
+    if (stream->bad || stream->drain_left == 0)
         nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
                                   stream->bad ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR);
     else if (!stream->due)
-        h2_stream_due(stream, stream->h2->conn->box->engine->config.limits.linger_ms);
+        h2_stream_due(stream, stream->drain_long ? limits->body_ms : limits->linger_ms);
 }
 
 /* The exchange is over, the request is not. */
 static void stream_drain(struct h2_stream *stream, size_t n) {
     if (stream->closed || stream->bad)
         return;
-    stream->drained += n;
-    if (stream->drained <= H2_DRAIN)
-        nghttp2_session_consume_stream(stream->h2->session, stream->id, n);
-    else
+    stream->drain_left = n < stream->drain_left ? stream->drain_left - n : 0;
+    if (stream->drain_left == 0) {
         h2_stream_settle(stream);
+        return;
+    }
+    nghttp2_session_consume_stream(stream->h2->session, stream->id, n);
+    if (stream->drain_long && stream->end_sent)
+        h2_stream_due(stream, stream_body_ms(stream));
 }
 
 /* Bytes go to the exchange at once where it takes them, and wait where it does not. */

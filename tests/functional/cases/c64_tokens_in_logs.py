@@ -137,7 +137,7 @@ def what_curl_is_told_by_a_url(t):
     r = exeat.run(WITH_DOWN, "for u in 'http://a.test/p?t=SECRET-Q' 'https://b.test/p?t=SECRET-Q' 'https://down.test/p?t=SECRET-Q'; do "
                              "curl -sS -i -u SECRET-U:SECRET-W \"$u\"; done; true", **options)
     tap.contains(r.out, "HTTP/1.1 403")
-    tap.contains(r.out, "HTTP/1.1 502")
+    tap.contains(r.out, " 502")
     free_of_secrets(r.out, "an answer of exeat's")
 
 
