@@ -125,3 +125,27 @@ void json_put_null(struct json *j) {
     json_before_value(j);
     buf_puts(j->out, "null");
 }
+
+bool json_bounded(struct slice text, size_t depth, size_t values) {
+    size_t deep = 0, n = 0;
+    bool string = false;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        if (string) {
+            i += c == '\\';
+            string = c != '"';
+            continue;
+        }
+        string = c == '"';
+        if (c == '[' || c == '{') {
+            n++;
+            deep++;
+        } else if (c == ']' || c == '}') {
+            deep -= deep > 0;
+        }
+        n += c == ',';
+        if (deep > depth || n > values)
+            return false;
+    }
+    return true;
+}

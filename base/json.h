@@ -34,6 +34,10 @@ void json_u64(struct json *j, uint64_t v);
 void json_bool(struct json *j, bool v);
 void json_put_null(struct json *j);
 
+/* Whether a text that is to be read as JSON nests no deeper, and has no more values: checked before a parser makes a
+ * tree of it. Text that is no JSON may pass: the parser sees that. */
+bool json_bounded(struct slice text, size_t depth, size_t values);
+
 /* Length of the well-formed UTF-8 sequence at the start of `s`, 0 if there is none. */
 size_t utf8_sequence(struct slice s);
 

@@ -7,6 +7,8 @@
 #include <jansson.h>
 #include <sys/random.h>
 
+#include "base/json.h"
+
 void condition_prepare(void) {
     size_t seed = 0;
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed || seed == 0)
@@ -48,38 +50,13 @@ static const char *form_fault(const struct facts *f) {
     return NULL;
 }
 
-/* Whether brackets nest too deep, or there are too many values. Text that is no JSON may pass: jansson sees it. */
-static bool too_large(struct slice body) {
-    size_t depth = 0, values = 0;
-    bool string = false;
-    for (size_t i = 0; i < body.n; i++) {
-        char c = body.p[i];
-        if (string) {
-            i += c == '\\';
-            string = c != '"';
-            continue;
-        }
-        string = c == '"';
-        if (c == '[' || c == '{') {
-            values++;
-            depth++;
-        } else if (c == ']' || c == '}') {
-            depth -= depth > 0;
-        }
-        values += c == ',';
-        if (depth > CONDITION_JSON_DEEP || values > CONDITION_JSON_MAX)
-            return true;
-    }
-    return false;
-}
-
 void condition_json_read(const struct facts *f, struct body_view *view) {
     json_error_t error;
     if (view->read)
         return;
     view->read = true;
     view->why = form_fault(f);
-    if (!view->why && too_large(f->body))
+    if (!view->why && !json_bounded(f->body, CONDITION_JSON_DEEP, CONDITION_JSON_MAX))
         view->why = "the body is nested too deep or has too many values";
     if (view->why)
         return;

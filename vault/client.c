@@ -12,7 +12,7 @@ struct vault_client {
     uint32_t last; /* number given out last */
     struct vault_request *pending[BUCKETS];
     struct leases leases;
-    char memory[MSG_MAX]; /* of the question that is being sent; no secret is ever in one */
+    char memory[MSG_MAX]; /* of the question that is being sent; wiped where a secret was in it */
 };
 
 int vault_client_new(int (*send)(void *arg, const struct msg_out *m), void *arg, struct vault_client **out) {
@@ -115,6 +115,38 @@ bool vault_expire(struct vault_client *c) {
     return leases_expire(&c->leases, clock_monotonic_ms()) > 0;
 }
 
+int vault_ask_keep(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
+                   const struct vault_keep *list, size_t n, size_t *taken) {
+    struct msg_out m;
+    size_t room = sizeof c->memory - 64, count = 0;
+    while (count < n && list[count].value.n + sizeof list->key + 12 <= room) {
+        room -= list[count].value.n + sizeof list->key + 12;
+        count++;
+    }
+    if (count == 0)
+        return ERR_LIMIT;
+    begin(c, r, &m, VAULT_KEEP);
+    msg_put_u64(&m, sandbox);
+    msg_put_u32(&m, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        msg_put_slice(&m, slice_make(list[i].key, sizeof list[i].key));
+        msg_put_u32(&m, list[i].seconds);
+        msg_put_slice(&m, secret_slice(&list[i].value));
+    }
+    int err = finish(c, r, &m, VAULT_KEPT);
+    secret_wipe(c->memory, m.n);
+    *taken = err ? 0 : count;
+    return err;
+}
+
+int vault_ask_recall(struct vault_client *c, struct vault_request *r, uint64_t sandbox, struct slice key) {
+    struct msg_out m;
+    begin(c, r, &m, VAULT_RECALL);
+    msg_put_u64(&m, sandbox);
+    msg_put_slice(&m, key);
+    return finish(c, r, &m, VAULT_RECALLED);
+}
+
 int vault_ask_bindings(struct vault_client *c) {
     struct msg_out m;
     msg_begin(&m, c->memory, sizeof c->memory, VAULT_ASK_BINDINGS);
@@ -134,11 +166,13 @@ static int read_answer(struct msg_in *m, struct vault_answer *a, uint32_t *keep_
     }
     if (m->type == VAULT_MINTED) {
         a->der = msg_get_slice(m);
-    } else {
-        a->header = msg_get_slice(m);
+    } else if (m->type != VAULT_KEPT) {
+        if (m->type == VAULT_RENDERED)
+            a->header = msg_get_slice(m);
         struct slice value = msg_get_slice(m);
-        *keep_ms = msg_get_u32(m);
-        if (!m->err && a->header.n && value.n)
+        if (m->type == VAULT_RENDERED)
+            *keep_ms = msg_get_u32(m);
+        if (!m->err && (a->header.n || m->type == VAULT_RECALLED) && value.n)
             r = secret_set(&a->value, value);
         else
             r = ERR_PEER;
@@ -150,7 +184,8 @@ int vault_client_feed(struct vault_client *c, struct msg_in *m) {
     struct vault_answer a = {0};
     uint32_t keep_ms = 0;
     int r = ERR_PEER;
-    if (m->type != VAULT_MINTED && m->type != VAULT_RENDERED)
+    if (m->type != VAULT_MINTED && m->type != VAULT_RENDERED && m->type != VAULT_KEPT &&
+        m->type != VAULT_RECALLED)
         return r;
     uint32_t number = msg_get_u32(m);
     struct vault_request *q = m->err ? NULL : find(c, number);
@@ -169,7 +204,7 @@ int vault_client_feed(struct vault_client *c, struct msg_in *m) {
         q->done(q, &a);
     }
     secret_release(&a.value);
-    if (m->type == VAULT_RENDERED)
+    if (m->type == VAULT_RENDERED || m->type == VAULT_RECALLED)
         secret_wipe((void *)(uintptr_t)m->p, m->n);
     return r;
 }

@@ -23,7 +23,7 @@ struct vault_answer {
     struct slice why;    /* a sentence, when err is not 0; fit for the record and for the sandbox */
     struct slice der;    /* MINT: the certificate */
     struct slice header; /* RENDER: the field's name, as it is to be written */
-    struct secret value; /* RENDER: the value; who keeps it moves the struct and zeroes this one */
+    struct secret value; /* RENDER, RECALL: the value; who keeps it moves the struct and zeroes this one */
 };
 
 struct vault_request {
@@ -38,7 +38,7 @@ struct vault_request {
 };
 
 /* `send` sends one message to the keeper now, or keeps a copy until it can (ERR_AGAIN is the sender's matter,
- * not passed on). No message of the client's holds a secret. */
+ * not passed on). What VAULT_KEEP holds is secret: `send` wipes a copy that it makes, the client its own. */
 int vault_client_new(int (*send)(void *arg, const struct msg_out *m), void *arg, struct vault_client **out);
 
 /* Requests under way are forgotten, not called. Leases are wiped. */
@@ -60,10 +60,21 @@ bool vault_expire(struct vault_client *c);
 
 int vault_ask_bindings(struct vault_client *c); /* the answer goes to bindings_get, not to the client */
 
+/* What is to be kept for one request (vault/kept.h). */
+struct vault_keep {
+    char key[32];
+    uint32_t seconds;
+    struct secret value;
+};
+/* The first of `list`, as many as fit a message: *taken says how many. */
+int vault_ask_keep(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
+                   const struct vault_keep *list, size_t n, size_t *taken);
+int vault_ask_recall(struct vault_client *c, struct vault_request *r, uint64_t sandbox, struct slice key);
+
 void vault_cancel(struct vault_request *r);
 
 /*
- * A message of type VAULT_MINTED or VAULT_RENDERED. 0; or ERR_PEER (malformed, of another type, an answer of
+ * A message of type VAULT_MINTED, VAULT_RENDERED, VAULT_KEPT or VAULT_RECALLED. 0; or ERR_PEER (malformed, of another type, an answer of
  * the wrong kind): the worker can't go on. An answer to a cancelled request is dropped. The message's bytes
  * are wiped when it may have held a secret.
  */

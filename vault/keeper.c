@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "vault/bindings.h"
 #include "vault/internal.h"
+#include "vault/kept.h"
 
 #define GRANT_BUCKETS 1024 /* a power of two */
 
@@ -13,6 +15,7 @@
 struct grant {
     struct grant *next;
     uint64_t sandbox;
+    struct kept kept;
     size_t n;
     char names[];
 };
@@ -40,6 +43,7 @@ static void grant_remove(struct keeper *k, uint64_t sandbox) {
     if (!g)
         return;
     *p = g->next;
+    kept_release(&g->kept);
     free(g);
     k->sandboxes--;
 }
@@ -70,8 +74,14 @@ static int on_grant(struct keeper *k, struct msg_in *in, struct msg_out *out, st
         memcpy(at, name.p, name.n); /* and its NUL: the message spent four bytes on the length */
         at += name.n + 1;
     }
+    struct grant *before = *grant_place(k, sandbox);
+    if (before) {
+        g->kept = before->kept;
+        before->kept = (struct kept){.first = NULL};
+    }
     grant_remove(k, sandbox);
     if (g->n < n || msg_end(in) || k->sandboxes >= VAULT_SANDBOX_MAX) {
+        kept_release(&g->kept);
         free(g);
         return errmsg_set(msg, ERR_PEER, "malformed grant, or too many sandboxes");
     }
@@ -158,6 +168,61 @@ static int on_bindings(struct keeper *k, struct msg_in *in, struct msg_out *out,
     return r ? errmsg_set(msg, r, "bindings: %s", err_text(r)) : 0;
 }
 
+/* Of a sandbox that is there: nothing is kept for one that the supervisor has not spoken of. */
+static struct kept *kept_of(struct keeper *k, uint64_t sandbox, struct errmsg *why) {
+    struct grant *g = *grant_place(k, sandbox);
+    if (!g)
+        errmsg_set(why, ERR_DENIED, "there is no such sandbox");
+    return g ? &g->kept : NULL;
+}
+
+static int on_keep(struct keeper *k, struct msg_in *in, struct msg_out *out, struct errmsg *msg) {
+    struct errmsg why = {""};
+    uint32_t number = msg_get_u32(in);
+    uint64_t sandbox = msg_get_u64(in);
+    uint32_t n = msg_get_u32(in);
+    struct kept *kept = kept_of(k, sandbox, &why);
+    uint64_t now = clock_monotonic_ms();
+    int r = kept ? 0 : ERR_DENIED;
+    for (uint32_t i = 0; i < n && !in->err; i++) {
+        struct slice key = msg_get_slice(in);
+        uint32_t seconds = msg_get_u32(in);
+        struct slice value = msg_get_slice(in);
+        if (r == 0 && !in->err && (r = kept_put(kept, key, value, seconds, now)))
+            errmsg_set(&why, r, "can't be kept: %s", err_text(r));
+    }
+    if (msg_end(in))
+        return errmsg_set(msg, ERR_PEER, "malformed order to keep something");
+    if (r) {
+        put_refusal(out, number, r, &why);
+        return 0;
+    }
+    msg_put_u32(out, number);
+    msg_put_u8(out, 1);
+    return 0;
+}
+
+static int on_recall(struct keeper *k, struct msg_in *in, struct msg_out *out, struct errmsg *msg) {
+    struct errmsg why = {""};
+    uint32_t number = msg_get_u32(in);
+    uint64_t sandbox = msg_get_u64(in);
+    struct slice key = msg_get_slice(in);
+    if (msg_end(in))
+        return errmsg_set(msg, ERR_PEER, "malformed question for what is kept");
+    struct kept *kept = kept_of(k, sandbox, &why);
+    struct slice value = kept ? kept_find(kept, key, clock_monotonic_ms()) : SLICE_NONE;
+    if (!value.p) {
+        if (kept)
+            errmsg_set(&why, ERR_NOTFOUND, "nothing is kept for this request, or its time is over");
+        put_refusal(out, number, kept ? ERR_NOTFOUND : ERR_DENIED, &why);
+        return 0;
+    }
+    msg_put_u32(out, number);
+    msg_put_u8(out, 1);
+    msg_put_slice(out, value);
+    return 0;
+}
+
 /* --- the table ------------------------------------------------------------------------------------------ */
 
 /* All that a keeper does. What is not here it does not do, whoever asks. */
@@ -171,6 +236,8 @@ static const struct request {
     {VAULT_MINT, VAULT_MINTED, KEEPER_WORKER, on_mint},
     {VAULT_RENDER, VAULT_RENDERED, KEEPER_WORKER, on_render},
     {VAULT_ASK_BINDINGS, VAULT_BINDINGS, KEEPER_WORKER, on_bindings},
+    {VAULT_KEEP, VAULT_KEPT, KEEPER_WORKER, on_keep},
+    {VAULT_RECALL, VAULT_RECALLED, KEEPER_WORKER, on_recall},
 };
 
 int keeper_handle(struct keeper *k, enum keeper_peer peer, struct msg_in *in, struct msg_out *out,

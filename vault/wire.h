@@ -10,11 +10,17 @@
  *     VAULT_RENDER    u32 number, u64 sandbox, str credential,
  *                         u8 scheme (0 http, 1 https), str host, u16 port, str path
  *     VAULT_ASK_BINDINGS  (nothing)
+ *     VAULT_KEEP      u32 number, u64 sandbox, u32 n, n × (str key, u32 seconds, str value)    vault/kept.h
+ *     VAULT_RECALL    u32 number, u64 sandbox, str key
  *   from the keeper, to a worker:
  *     VAULT_MINTED    u32 number, u8 ok, str DER; or, not ok, u8 err (-enum err), str why
  *     VAULT_RENDERED  u32 number, u8 ok, str header, str value,
  *                         u32 for how many ms it is good for this sandbox and origin, whatever the path; or as above
+ *     VAULT_KEPT      u32 number, u8 ok; or as above: then none of them is kept for certain
+ *     VAULT_RECALLED  u32 number, u8 ok, str value; or as above
  *     VAULT_BINDINGS  u32 n, n × (str host, u32 m, m × str field)
+ *
+ * What was kept before a sandbox was granted something else stays kept; REVOKE wipes it.
  *
  * GRANT and REVOKE have no answer; the keeper handles what comes on one socket in order. A grant whose
  * credential the vault does not have is kept: RENDER then says ERR_NOTFOUND.
@@ -28,9 +34,13 @@ enum vault_message {
     VAULT_MINT = 0x0210,
     VAULT_RENDER = 0x0211,
     VAULT_ASK_BINDINGS = 0x0212,
+    VAULT_KEEP = 0x0213,
+    VAULT_RECALL = 0x0214,
     VAULT_MINTED = 0x0220,
     VAULT_RENDERED = 0x0221,
     VAULT_BINDINGS = 0x0222,
+    VAULT_KEPT = 0x0223,
+    VAULT_RECALLED = 0x0224,
 };
 
 /* How long a worker may go on using what was rendered, without asking again. */

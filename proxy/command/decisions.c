@@ -47,6 +47,10 @@ static bool read_request(struct decision_line *d) {
     if (request_url(&d->request, FACTS_HTTP, slice_str(method), slice_str(d->url), NULL))
         return false;
     d->request.f.kind = kind;
+    const char *operation = text_of(json_object_get(d->json, "lfs"), "operation");
+    for (unsigned op = FACTS_LFS_DOWNLOAD; op <= FACTS_LFS_UPLOAD; op++)
+        if (strcmp(operation, facts_lfs_name((enum facts_lfs)op)) == 0)
+            d->request.f.lfs = (enum facts_lfs)op;
     return kind != FACTS_GIT_PUSH || read_refs(d, git);
 }
 

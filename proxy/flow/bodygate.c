@@ -1,5 +1,7 @@
 #include "proxy/flow/bodygate.h"
 
+#include "proxy/codec/lfs.h"
+#include "proxy/flow/lfsgate.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
@@ -16,6 +18,8 @@ bool bodygate_begin(struct xchg *x) {
     if (x->body_done)
         return false;
     size_t most = policy_needs_body(x->box->policy, &x->facts);
+    if (lfsgate_is_batch(x) && most < LFS_REQUEST_MAX)
+        most = LFS_REQUEST_MAX;
     if (most == 0)
         return false;
     if (x->req.framing == HTTP_BODY_LENGTH && x->req.length > most) {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "ca/leaf.h"
+#include "proxy/codec/lfs.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 #include "vault/client.h"
@@ -121,6 +122,7 @@ int engine_new(const struct engine_config *config, struct engine **out, struct e
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
+    lfs_prepare();
     engine->config = *config;
     engine_fit_limits(&engine->config.limits);
     buf_init(&engine->text, 65536);

@@ -62,6 +62,11 @@ void record_encode(const struct record *r, struct msg_out *m, void *memory, size
     msg_put_u64(m, r->from_ms);
     msg_put_u64(m, r->to_ms);
     put_text(m, r->sink);
+    put_text(m, r->lfs.operation);
+    msg_put_u8(m, r->lfs.batch);
+    msg_put_u64(m, r->lfs.objects);
+    msg_put_u64(m, r->lfs.bytes);
+    msg_put_u32(m, r->lfs.fields);
 }
 
 static struct slice get_limited(struct msg_in *m, size_t max) {
@@ -143,7 +148,13 @@ int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs) {
     r->from_ms = get_time(m);
     r->to_ms = get_time(m);
     r->sink = get_text(m);
-    if (msg_end(m) || denied > 1 || r->has & ~known || r->status > 999)
+    r->lfs.operation = get_text(m);
+    unsigned batch = msg_get_u8(m);
+    r->lfs.batch = batch != 0;
+    r->lfs.objects = msg_get_u64(m);
+    r->lfs.bytes = msg_get_u64(m);
+    r->lfs.fields = msg_get_u32(m);
+    if (msg_end(m) || denied > 1 || batch > 1 || r->has & ~known || r->status > 999)
         return ERR_PEER;
     return 0;
 }

@@ -25,6 +25,8 @@
  *                  "outcome" ("ok", "refused: " and the server's words, "unknown" if it did not say), and where the
  *                  server did something else than it was asked for, "to", "old", "new", "op" ("force").
  *                  "unpack": why the server could not take the pack
+ *     lfs          of a batch of Git LFS {"operation": "upload", "objects": N, "bytes": N}; of a transfer that header
+ *                  fields were put on which the server had handed out for it {"fields": N}
  *     credential   the name of the credential that is lent; never more than its name
  *     upstream     address:port connected to
  *     status       HTTP status that the client got
@@ -69,6 +71,13 @@ struct record_ref {
     struct slice to, outcome; /* of an outcome */
 };
 
+struct record_lfs {
+    struct slice operation; /* of a batch that could be read, or empty */
+    bool batch;
+    uint64_t objects, bytes;
+    uint32_t fields; /* put on the request */
+};
+
 struct record {
     enum record_event event;
     struct ulid id;
@@ -82,6 +91,7 @@ struct record {
     size_t nrefs;
     uint64_t refs_omitted;
     struct slice unpack;
+    struct record_lfs lfs;
     struct slice credential, upstream;
     unsigned has; /* RECORD_HAS_… */
     uint32_t status;

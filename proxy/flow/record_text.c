@@ -92,20 +92,35 @@ static void json_git(struct json *j, const struct record *r) {
     json_close(j);
 }
 
-static void put_git(struct writer *w) {
-    const struct record *r = w->record;
-    if (r->git_service.n == 0 && r->nrefs == 0)
-        return;
+static void json_lfs(struct json *j, const struct record *r) {
+    json_open_object(j);
+    json_pair(j, "operation", r->lfs.operation);
+    if (r->lfs.batch) {
+        json_key(j, "objects");
+        json_u64(j, r->lfs.objects);
+        json_key(j, "bytes");
+        json_u64(j, r->lfs.bytes);
+    }
+    if (r->lfs.fields) {
+        json_key(j, "fields");
+        json_u64(j, r->lfs.fields);
+    }
+    json_close(j);
+}
+
+/* An object within the record; a field's value is its text. */
+static void put_object(struct writer *w, const char *key,
+                       void (*put)(struct json *j, const struct record *r)) {
     if (w->json) {
-        json_key(w->json, "git");
-        json_git(w->json, r);
+        json_key(w->json, key);
+        put(w->json, w->record);
         return;
     }
     size_t at = buf_len(w->text);
     struct json j;
     json_init(&j, w->text);
-    json_git(&j, r);
-    field_end(w, "git", at);
+    put(&j, w->record);
+    field_end(w, key, at);
 }
 
 static void put_gap(struct writer *w) {
@@ -129,7 +144,10 @@ static void walk(struct writer *w) {
     put_text(w, "rule", r->rule);
     put_text(w, "method", r->method);
     put_text(w, "url", r->url);
-    put_git(w);
+    if (r->git_service.n || r->nrefs)
+        put_object(w, "git", json_git);
+    if (r->lfs.batch || r->lfs.fields)
+        put_object(w, "lfs", json_lfs);
     put_text(w, "credential", r->credential);
     put_text(w, "upstream", r->upstream);
     if (r->has & RECORD_HAS_STATUS)

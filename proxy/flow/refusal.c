@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "proxy/codec/lfs.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
@@ -23,9 +24,14 @@ static bool header_holds(const struct xchg *x, enum http_field_id id, const char
     return f && memmem(f->value.p, f->value.n, word, strlen(word));
 }
 
+/* git-lfs prints the `message` of an answer that is of its own type. */
+static bool refusal_for_lfs(const struct xchg *x) {
+    return header_holds(x, HTTP_F_ACCEPT, LFS_MEDIA_TYPE) || header_holds(x, HTTP_F_USER_AGENT, "git-lfs/");
+}
+
 bool refusal_wants_text(const struct xchg *x) {
     static const char *const agents[] = {"curl/", "Wget/", "git/", "Mozilla/", "w3m/", "lynx/", "Debian APT"};
-    if (header_holds(x, HTTP_F_ACCEPT, "json"))
+    if (header_holds(x, HTTP_F_ACCEPT, "json") || refusal_for_lfs(x))
         return false;
     if (header_holds(x, HTTP_F_ACCEPT, "text/"))
         return true;
@@ -85,6 +91,15 @@ static void put_json(struct xchg *x, const struct saying *s, struct buf *out) {
         json_key(&j, "permit");
         json_put_string(&j, s->hint);
     }
+    if (refusal_for_lfs(x)) {
+        struct buf message;
+        buf_init(&message, 8192);
+        buf_printf(&message, "exeat: %s: %.*s%s%.*s [%s]", s->title, SLICE_ARG(s->reason),
+                   s->hint.n ? "; to permit: " : "", SLICE_ARG(s->hint), x->decision.id.text);
+        json_key(&j, "message");
+        json_put_string(&j, buf_slice(&message));
+        buf_release(&message);
+    }
     json_key(&j, "sandbox");
     json_cstring(&j, x->box->name);
     json_key(&j, "decision");
@@ -113,8 +128,10 @@ static void say_in_form(struct xchg *x, const struct saying *s) {
         put_text(x, s, &body);
     else
         put_json(x, s, &body);
-    say(x, text ? SLICE("text/plain; charset=utf-8") : SLICE("application/problem+json"), buf_slice(&body),
-        s->status, s->retry_after);
+    struct slice type = text                 ? SLICE("text/plain; charset=utf-8")
+                        : refusal_for_lfs(x) ? SLICE(LFS_MEDIA_TYPE)
+                                             : SLICE("application/problem+json");
+    say(x, type, buf_slice(&body), s->status, s->retry_after);
     buf_release(&body);
 }
 

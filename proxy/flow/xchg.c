@@ -9,6 +9,7 @@
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/errand.h"
 #include "proxy/flow/gitgate.h"
+#include "proxy/flow/lfsgate.h"
 #include "proxy/flow/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -139,6 +140,7 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
         .credential = denied ? SLICE_NONE : x->verdict.credential,
     };
     gitgate_record(x, &r);
+    lfsgate_record(x, &r);
     decision_verdict(x->box, &x->decision, &r, denied ? refusal_hint(x) : SLICE_NONE);
     if (x->link) /* it is acted on at once */
         recorder_flush(x->box->engine->config.recorder);
@@ -187,6 +189,7 @@ void xchg_end(struct xchg *x, bool whole) {
     http1_body_release(&x->up_body);
     gitgate_free(x->gate);
     x->gate = NULL;
+    lfsgate_end(x);
     bodygate_release(x);
     engine->stats.exchanges--;
     x->next = engine->dead_xchgs;

@@ -36,6 +36,7 @@
 
 struct errand;
 struct gitgate;
+struct lfsgate;
 
 /* A request's body is kept for a second try up to this length. */
 #define XCHG_REPLAY_MAX 65536
@@ -121,6 +122,7 @@ struct xchg {
     bool holding;
     bool judged;            /* facts and verdict mean something */
     struct gitgate *gate;   /* of a push */
+    struct lfsgate *lfs;    /* of a batch of Git LFS, or a transfer that fields are kept for */
     struct errand *errands; /* under way (errand.h) */
     unsigned nerrands;      /* ever */
     bool body_done;         /* all of the request's body has come */
@@ -149,6 +151,7 @@ struct xchg {
     bool proceed_said; /* 100 Continue was answered by us */
     unsigned interims; /* 1xx heads so far */
     bool answer_head;  /* the last head was passed on */
+    bool answer_held;  /* … or not: nothing of it is until the whole answer was looked at (lfsgate.h) */
     bool answer_done;
     bool answer_any;  /* a byte of an answer has come */
     bool up_keep;     /* the upstream's connection may be used again */
@@ -229,6 +232,7 @@ bool xchg_limited(struct xchg *x);
 
 /* xchg_upstream.c: from the verdict to the request on its way */
 void xchg_go(struct xchg *x); /* permitted: credential, upstream, relay */
+void xchg_permitted(struct xchg *x); /* … and the credential, if any, is there */
 /* Where it goes, and to which addresses, as the verdict says. */
 void xchg_upstream_wish(const struct xchg *x, struct upstream_origin *origin,
                         struct upstream_options *options);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "proxy/flow/gitgate.h"
+#include "proxy/flow/lfsgate.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
@@ -22,7 +23,7 @@ void xchg_answer_begin(struct xchg *x) {
 void xchg_answer_broken(struct xchg *x, int status, const char *code, const char *reason) {
     x->up_keep = false;
     xchg_trouble(x, code, "%s", reason);
-    if (x->answer_head)
+    if (x->answer_head && !x->answer_held)
         xchg_end(x, false);
     else
         refusal_trouble(x, status, code, reason);
@@ -79,10 +80,13 @@ static bool answer_final(struct xchg *x) {
         return false;
     }
     secret_release(&x->inject); /* no second try any more */
+    lfsgate_sent(x);
     x->answer_head = true;
     x->status = (unsigned)resp->status;
     x->up_keep = resp->keep_alive;
     x->keep_ms = answer_keep_ms(resp);
+    if (lfsgate_answer_begin(x))
+        return x->state == XCHG_RELAY;
     if (x->client->head(x, resp)) {
         x->answer_head = false;
         x->status = 0;
@@ -117,12 +121,20 @@ bool xchg_answer_head(struct xchg *x) {
 
 void xchg_answer_data(struct xchg *x, struct slice bytes) {
     x->received += bytes.n;
+    if (x->answer_held) {
+        lfsgate_answer_data(x, bytes);
+        return;
+    }
     gitgate_answer(x, bytes);
     x->client->data(x, bytes);
 }
 
 void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n) {
     x->answer_done = true;
+    if (x->answer_held) {
+        lfsgate_answer_end(x);
+        return;
+    }
     x->client->end(x, trailers, n);
     /* a server that answers well before it has read all may read on: the request goes on being passed up */
     bool reads_on = !x->sent_all && !x->send_failed && x->up_keep && x->status < 300;

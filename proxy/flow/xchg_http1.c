@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "base/secret.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
@@ -23,7 +24,10 @@ static int up1_head(struct xchg *x, struct http1_write *opt) {
     if (opt->nadd) {
         /* room before the secret is written, for what follows it too: a queue that grows leaves a copy behind */
         char *room;
-        int r = buf_reserve(queue, x->head.limit + opt->add->value.n + IO_RECORD, &room);
+        size_t secret = 0;
+        for (size_t i = 0; i < opt->nadd; i++)
+            secret += opt->add[i].name.n + opt->add[i].value.n;
+        int r = buf_reserve(queue, x->head.limit + secret + IO_RECORD, &room);
         if (r)
             return r;
         io_sensitive(x->link->io);
@@ -217,8 +221,11 @@ static void up1_on_readable(struct io *io) {
         xchg_upgrade_begin(x, in);
         return;
     }
+    bool held = x->answer_held; /* tokens may be in it */
     up1_body(x, in);
-    if (x->state != XCHG_RELAY)
+    if (held)
+        secret_wipe(bytes, got);
+    if (x->state != XCHG_RELAY || !x->link)
         return;
     buf_release(&x->up_in);
     x->client->flush(x);

@@ -12,6 +12,7 @@
 #include "proxy/codec/websocket.h"
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/gitgate.h"
+#include "proxy/flow/lfsgate.h"
 #include "proxy/flow/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -98,7 +99,7 @@ static void go_failed(void *arg, const struct upstream_failure *failure) {
 
 /* ---- the credential ---- */
 
-static void go_permitted(struct xchg *x) {
+void xchg_permitted(struct xchg *x) {
     if (!gitgate_undecided(x))
         xchg_record(x, false, NULL, SLICE_NONE);
     xchg_strip(x, x->req.fields, x->req.nfields);
@@ -115,7 +116,7 @@ static void go_lent(struct xchg *x, struct slice header) {
     }
     memcpy(x->inject_text, header.p, header.n);
     x->inject_name = slice_make(x->inject_text, header.n);
-    go_permitted(x);
+    xchg_permitted(x);
 }
 
 static void go_rendered(struct vault_request *r, struct vault_answer *answer) {
@@ -150,8 +151,10 @@ static bool go_echoes(const struct xchg *x) {
 }
 
 void xchg_go(struct xchg *x) {
+    if (lfsgate_go(x))
+        return;
     if (x->verdict.credential.n == 0) {
-        go_permitted(x);
+        xchg_permitted(x);
         return;
     }
     if (go_echoes(x)) {
@@ -179,10 +182,13 @@ static int go_write_head(struct xchg *x) {
     struct buf host = {.data = host_text, .cap = sizeof host_text, .limit = sizeof host_text};
     if (target_host_field(&host, &x->target))
         return ERR_INTERNAL;
-    struct http_field add = {.name = x->inject_name, .value = secret_slice(&x->inject)};
+    struct http_field add[LFSGATE_FIELDS_MAX + 1];
+    size_t nadd = lfsgate_fields(x, add);
+    if (x->inject_name.n)
+        add[nadd++] = (struct http_field){.name = x->inject_name, .value = secret_slice(&x->inject)};
     struct http1_write opt = {
-        .add = &add,
-        .nadd = x->inject_name.n ? 1 : 0,
+        .add = add,
+        .nadd = nadd,
         .host = buf_slice(&host),
         .drop_expect = x->proceed_said,
         .upgrade = x->upgrade_key.n ? WEBSOCKET_NAME : SLICE_NONE,

@@ -120,7 +120,7 @@ static int add_resolve(struct worker_process *w, struct msg_in *m) {
     return w->resolves[w->nresolves++] ? 0 : ERR_NOMEM;
 }
 
-/* Questions to the keeper hold no secret, its answers do: the channel wipes what it has read. */
+/* Answers of the keeper hold secrets, and what it is to keep: the channel wipes what it has read, and what waited. */
 static int send_to_keeper(void *arg, const struct msg_out *m) {
     struct worker_process *w = arg;
     return channel_send(&w->keeper, m);

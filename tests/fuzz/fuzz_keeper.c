@@ -108,7 +108,10 @@ static void keeper_says(const uint8_t *bytes, size_t n) {
     struct vault_origin o = {URL_HTTPS, SLICE("a.test"), 443};
     struct msg_in in;
     int told = 0;
-    struct vault_request mint_one = {.done = on_done, .arg = &told}, render_one = mint_one;
+    struct vault_request mint_one = {.done = on_done, .arg = &told}, render_one = mint_one,
+                         keep_one = mint_one, recall_one = mint_one;
+    struct vault_keep keep = {.seconds = 1};
+    size_t taken;
     if (msg_parse(&in, bytes, n))
         return;
     if (in.type == VAULT_BINDINGS) {
@@ -121,6 +124,8 @@ static void keeper_says(const uint8_t *bytes, size_t n) {
     check(vault_client_new(swallow, NULL, &client) == 0);
     check(vault_ask_mint(client, &mint_one, SLICE("a.test"), SLICE("k")) == 0);
     check(vault_ask_render(client, &render_one, 1, SLICE("a"), &o, SLICE("/")) == 0);
+    check(vault_ask_keep(client, &keep_one, 1, &keep, 1, &taken) == 0 && taken == 1);
+    check(vault_ask_recall(client, &recall_one, 1, SLICE("k")) == 0);
     uint8_t *own = malloc(n); /* the client wipes what may have held a secret */
     memcpy(own, bytes, n);
     check(msg_parse(&in, own, n) == 0);

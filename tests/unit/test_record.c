@@ -224,9 +224,25 @@ static void fields_are_the_same(void **state) {
     buf_release(&text);
 }
 
+/* A batch of Git LFS, and the transfer of an object. */
+static void lfs_is_told(void **state) {
+    (void)state;
+    struct record r = {.event = RECORD_VERDICT,
+                       .lfs = {.batch = true, .operation = SLICE("upload"), .objects = 2, .bytes = 7}};
+    expect_json(&r,
+                "{\"event\":\"verdict\",\"time\":\"1970-01-01T00:00:00.000Z\",\"verdict\":\"allow\",\"lfs\":"
+                "{\"operation\":\"upload\",\"objects\":2,\"bytes\":7}}\n");
+    r.lfs = (struct record_lfs){.fields = 3};
+    expect_json(&r,
+                "{\"event\":\"verdict\",\"time\":\"1970-01-01T00:00:00.000Z\",\"verdict\":\"allow\",\"lfs\":"
+                "{\"fields\":3}}\n");
+}
+
 static void messages_come_back(void **state) {
     (void)state;
     struct record r = a_record(), got;
+    r.lfs = (struct record_lfs){
+        .batch = true, .operation = SLICE("download"), .objects = 1, .bytes = 2, .fields = 3};
     uint8_t memory[MSG_MAX];
     struct msg_out out;
     struct msg_in in;
@@ -418,9 +434,10 @@ int main(void) {
         cmocka_unit_test(urls_hide_values),    cmocka_unit_test(urls_are_bounded),
         cmocka_unit_test(json_has_the_keys),   cmocka_unit_test(lines_for_people),
         cmocka_unit_test(lines_can_not_draw),  cmocka_unit_test(loudness),
-        cmocka_unit_test(fields_are_the_same), cmocka_unit_test(messages_come_back),
-        cmocka_unit_test(the_largest_fits),    cmocka_unit_test(hostile_messages),
-        cmocka_unit_test(a_slow_scribe),       cmocka_unit_test(a_dead_scribe),
+        cmocka_unit_test(fields_are_the_same), cmocka_unit_test(lfs_is_told),
+        cmocka_unit_test(messages_come_back),  cmocka_unit_test(the_largest_fits),
+        cmocka_unit_test(hostile_messages),    cmocka_unit_test(a_slow_scribe),
+        cmocka_unit_test(a_dead_scribe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
