@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policy/condition.h"
 #include "policy/variants.h"
 #include "policy/walk.h"
 
@@ -36,7 +35,6 @@ struct scene {
     struct about *about;
     size_t n, cap;
     bool conditions; /* one of them has some */
-    bool batch;      /* the request at hand is a batch of LFS, whose body tells what it is for */
     char method[METHODS_MAX][METHOD_MAX];
     size_t nmethods;
     struct texts paths, refs;
@@ -77,45 +75,15 @@ static int collect(struct scene *s, struct texts *t) {
     return r;
 }
 
-/* --- conditions -------------------------------------------------------------------------------------------- */
-
-#define CONDITIONED_MAX 64
-
 /* The request at hand, with all that conditions of rules about it tell apart. */
 static int visit(struct scene *s) {
-    const struct condition *conditions[CONDITIONED_MAX];
-    size_t limits[CONDITIONED_MAX];
-    struct operand words[] = {{.text = SLICE("download")}, {.text = SLICE("upload")}};
-    struct step step = {.key = SLICE("operation")};
-    const struct condition operation = {.subject = TREE_JSON,
-                                        .test = TREE_IN,
-                                        .steps = &step,
-                                        .nsteps = 1,
-                                        .operands = words,
-                                        .noperands = 2,
-                                        .text = SLICE("operation")};
-    struct variants v = {.conditions = conditions, .limits = limits, .found = s->c->found, .arg = s->c->arg};
-    bool many = false;
-    for (size_t i = 0; s->conditions && i < s->n; i++) {
-        const struct about *a = &s->about[i];
-        if (!a->rule->conditions || !judge_reaches(a->p, &s->f, s->f.refs, (size_t)(a->rule - a->p->rules)))
-            continue;
-        many = v.n == CONDITIONED_MAX - 1;
-        if (many)
-            break;
-        conditions[v.n] = a->rule->conditions;
-        limits[v.n++] = a->rule->body;
-    }
-    if (v.n == 0 && !s->batch)
+    if (!s->conditions && !facts_lfs_batch(&s->f))
         return s->c->found(s->c->arg, &s->f);
-    if (s->batch) {
-        conditions[v.n] = &operation;
-        limits[v.n++] = POLICY_BODY_DEFAULT;
-    }
-    int r = many ? 0 : variants_walk(&v, &s->f);
-    if (r == 0 && (many || v.unsure) && s->c->unsure)
-        r = s->c->unsure(s->c->arg, s->f.host,
-                         many ? "its conditions are too many to follow them all" : v.unsure);
+    struct variants v = {
+        .policies = s->c->policies, .npolicies = s->c->npolicies, .found = s->c->found, .arg = s->c->arg};
+    int r = variants_walk(&v, &s->f);
+    if (r == 0 && v.unsure && s->c->unsure)
+        r = s->c->unsure(s->c->arg, s->f.host, v.unsure);
     return r;
 }
 
@@ -286,13 +254,6 @@ static int each_git(struct scene *s, size_t service) {
 
 /* --- lfs and tunnels --------------------------------------------------------------------------------------- */
 
-static int each_batch(struct scene *s) {
-    s->batch = true;
-    int r = visit(s);
-    s->batch = false;
-    return r;
-}
-
 /* Git LFS is HTTP below a repository: rules about it see the repository, rules about methods the path. */
 static int each_lfs(struct scene *s) {
     static const char *const tails[WALK_TAILS_MAX] = {
@@ -325,7 +286,7 @@ static int each_lfs(struct scene *s) {
             s->f.path = buf_slice(&s->path);
             for (size_t m = 0; result == 0 && m < s->nmethods; m++) {
                 s->f.method = slice_str(s->method[m]);
-                result = facts_lfs_batch(&s->f) ? each_batch(s) : visit(s);
+                result = visit(s);
             }
         }
     return result;

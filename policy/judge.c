@@ -550,8 +550,9 @@ bool judge_reaches(const struct policy *p, const struct facts *f, const struct f
     const struct rule *r = &p->rules[rule];
     if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &view, &v))
         return false;
-    bool reaches = (r->verb != TREE_ALLOW && stage_of(&q, r, ref, true) >= STAGE_CONDITION) ||
-                   (!r->deny && stage_of(&q, r, ref, false) >= STAGE_CONDITION);
+    enum stage far = r->action == TREE_LFS ? STAGE_OP : STAGE_CHANGES; /* then: body, or pack */
+    bool reaches = (r->verb != TREE_ALLOW && stage_of(&q, r, ref, true) >= far) ||
+                   (!r->deny && stage_of(&q, r, ref, false) >= far);
     body_view_release(&view);
     return reaches;
 }

@@ -171,7 +171,8 @@ struct judge_part {
 enum stage judge_rule(const struct policy *p, const struct facts *f, const struct facts_ref *ref, size_t rule,
                       struct judge_part *part);
 
-/* Whether one rule is about a request (or one ref of a push) but for its conditions, read strictly or generously. */
+/* Whether one rule is about a request (or one ref of a push) but for its conditions, and for what a body or a pack
+ * tells, read strictly or generously. */
 bool judge_reaches(const struct policy *p, const struct facts *f, const struct facts_ref *ref, size_t rule);
 
 /* A verdict's reason as policy_explain puts it, on that same part. */

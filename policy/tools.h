@@ -37,6 +37,14 @@ int policy_check(const struct policy *p, bool (*has_credential)(void *arg, struc
 int policy_show(const struct policy *p, const struct facts *f, const struct policy_print *print,
                 bool *permitted);
 
+/*
+ * Judges a request of which a log tells neither body nor header fields, nor values of the query that are "*". *told:
+ * whatever they were, it is permitted or denied, with the same credential. If not, `v` is the verdict without them, and
+ * *on the first rule that it hangs on.
+ */
+int policy_judge_logged(const struct policy *p, const struct facts *f, struct verdict *v, bool *told,
+                        struct verdict_rule *on);
+
 /* A file's text in the usual layout: the same statements and comments, blanks put right. Errors go to `diags` (then
  * ERR_PARSE). To format what was formatted changes nothing. */
 int policy_format_text(const char *name, struct slice text, struct buf *out, struct policy_diags *diags);

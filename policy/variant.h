@@ -10,6 +10,7 @@
 #define VARIABLES_MAX  12
 #define VALUES_MAX     24
 #define CONDITIONS_MAX 64
+#define RULES_MAX      64
 #define HEADERS_MAX    (2 * VARIABLES_MAX + 1)
 #define LIMITS_MAX     3
 #define BODY_MAX       (POLICY_BODY_MOST + 65536)
@@ -51,6 +52,10 @@ struct variant {
     struct variants *v;
     const struct facts *base;
     struct facts f;
+    const struct rule *rules[RULES_MAX]; /* that are about the request and have conditions */
+    size_t nrules;
+    bool batch; /* of LFS, and its body tells what it is for */
+    bool full;  /* there are more rules, or conditions */
     const struct condition *list[CONDITIONS_MAX];
     size_t nlist;
     struct variable variables[VARIABLES_MAX];

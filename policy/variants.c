@@ -165,34 +165,95 @@ static bool known(const struct variant *s, const struct condition *c) {
     return false;
 }
 
-static bool collect(struct variant *s) {
-    for (size_t i = 0; i < s->v->n; i++)
-        for (const struct condition *c = s->v->conditions[i]; c; c = c->next) {
-            if (known(s, c))
-                continue;
-            if (s->nlist == CONDITIONS_MAX || !add_variable(s, c))
-                return false;
-            s->list[s->nlist++] = c;
+static void add_conditions(struct variant *s, const struct condition *c) {
+    for (; c; c = c->next) {
+        if (known(s, c))
+            continue;
+        if (s->nlist == CONDITIONS_MAX || !add_variable(s, c)) {
+            s->full = true;
+            return;
         }
+        s->list[s->nlist++] = c;
+    }
+}
+
+/* What an `lfs` rule asks of the body of a batch. */
+static const struct condition *batch_condition(void) {
+    static struct operand words[] = {{.text = {"download", 8}}, {.text = {"upload", 6}}};
+    static struct step step = {.key = {"operation", 9}};
+    static const struct condition operation = {.subject = TREE_JSON,
+                                               .test = TREE_IN,
+                                               .steps = &step,
+                                               .nsteps = 1,
+                                               .operands = words,
+                                               .noperands = 2,
+                                               .text = {"operation", 9}};
+    return &operation;
+}
+
+/* The rules that are about the request but for what is beside it. */
+static void collect_rules(struct variant *s, const struct policy *p) {
+    const struct index_slot *lists[INDEX_LISTS_MAX];
+    size_t n = index_find(&p->index, s->base->host, s->base->host_is_address, lists);
+    bool batch = facts_lfs_batch(s->base) && s->base->lfs == FACTS_LFS_UNKNOWN;
+    for (size_t l = 0; l < n; l++)
+        for (uint32_t k = 0; k < lists[l]->n; k++) {
+            const struct rule *r = &p->rules[lists[l]->rules[k]];
+            bool operation = batch && r->action == TREE_LFS && r->ops_named;
+            if ((!r->conditions && !operation) ||
+                !judge_reaches(p, s->base, s->base->refs, lists[l]->rules[k]))
+                continue;
+            s->batch |= operation;
+            if (s->nrules == RULES_MAX)
+                s->full = true;
+            else
+                s->rules[s->nrules++] = r;
+        }
+}
+
+/* Whether the query of a log leaves open what the parameter is. */
+static bool query_open(const struct variant *s, struct slice wanted) {
+    struct slice rest = s->base->query, pair, name, value;
+    for (bool more = rest.n > 0; more;) {
+        more = slice_cut(rest, '&', &pair, &rest);
+        if (slice_eq(pair, SLICE("*")))
+            return true; /* a name, or a value */
+        if (slice_cut(pair, '=', &name, &value) && slice_eq(value, SLICE("*")) && slice_caseeq(name, wanted))
+            return true;
+    }
+    return false;
+}
+
+static bool collect(struct variant *s) {
+    for (size_t i = 0; i < s->v->npolicies; i++)
+        collect_rules(s, s->v->policies[i]);
+    for (size_t i = 0; i < s->nrules; i++)
+        add_conditions(s, s->rules[i]->conditions);
+    if (s->batch)
+        add_conditions(s, batch_condition());
     size_t product = 1;
-    for (size_t i = 0; i < s->nvariables; i++) {
-        add_values(s, &s->variables[i]);
-        if (!choose_all(&s->variables[i]))
+    for (size_t i = 0; i < s->nvariables && !s->full; i++) {
+        struct variable *x = &s->variables[i];
+        if (s->v->logged && x->c->subject == TREE_QUERY && !query_open(s, x->c->name))
+            add_value(x, (struct value){.kind = VALUE_ABSENT}); /* beside what the log tells */
+        else
+            add_values(s, x);
+        if (!choose_all(x))
             return false;
-        product *= s->variables[i].nchosen;
+        product *= x->nchosen;
         if (product > VARIANTS_MAX)
             return false;
     }
-    return true;
+    return !s->full;
 }
 
 /* Bodies that are too long for some of the rules alone. */
 static bool collect_pads(struct variant *s) {
-    size_t most = 0;
-    for (size_t i = 0; i < s->v->n; i++)
-        most = s->v->limits[i] > most ? s->v->limits[i] : most;
-    for (size_t i = 0; i < s->v->n; i++) {
-        size_t limit = s->v->limits[i], k = 0;
+    size_t most = s->batch ? POLICY_BODY_DEFAULT : 0;
+    for (size_t i = 0; i < s->nrules; i++)
+        most = s->rules[i]->body > most ? s->rules[i]->body : most;
+    for (size_t i = 0; i < s->nrules; i++) {
+        size_t limit = s->rules[i]->body, k = 0;
         if (limit == 0 || limit == most)
             continue;
         while (k < s->npads && s->pads[k] != limit + 1)
@@ -246,11 +307,26 @@ static bool has_header(const struct variant *s, struct slice name) {
 
 /* --- one after the other ----------------------------------------------------------------------------------- */
 
+/* Of the query of a log what is known. */
+static void put_base_query(struct variant *s) {
+    struct slice rest = s->base->query, pair, name, value;
+    for (bool more = rest.n > 0; more;) {
+        more = slice_cut(rest, '&', &pair, &rest);
+        bool hidden = slice_eq(pair, SLICE("*")) ||
+                      (slice_cut(pair, '=', &name, &value) && slice_eq(value, SLICE("*")));
+        if (s->v->logged && hidden)
+            continue;
+        if (buf_len(&s->query))
+            buf_putc(&s->query, '&');
+        buf_put(&s->query, pair);
+    }
+}
+
 /* The request of the values at hand; `readable`: else no condition on its body can be told. */
 static bool make(struct variant *s, bool readable, size_t pad) {
     buf_clear(&s->query);
     buf_clear(&s->body);
-    buf_put(&s->query, s->base->query);
+    put_base_query(s);
     s->nheaders = 0;
     bool body = false, good = true;
     for (size_t i = 0; i < s->nvariables; i++) {
@@ -335,6 +411,8 @@ int variants_walk(struct variants *v, const struct facts *base) {
     buf_init(&s->body, BODY_MAX);
     if (!collect(s) || !collect_pads(s))
         v->unsure = "its conditions are too many to follow them all";
+    else if (s->nvariables == 0)
+        r = v->found(v->arg, base);
     else
         r = each(s);
     for (size_t i = 0; i < s->nvariables; i++)

@@ -1,6 +1,6 @@
 /*
- * One request of every kind that the conditions of some rules tell apart: queries, headers and bodies beside one host,
- * method and path. Internal to policy/, for the tools (classes.h).
+ * One request of every kind that the conditions of rules tell apart: queries, headers and bodies beside one host, method
+ * and path. Internal to policy/, for the tools (classes.h).
  *
  * The values that conditions name, one that none names, one of another type, and what can't be told for certain, in
  * all combinations; of lists (`labels[*]`, the fields of a GraphQL document) as many members at once as the conditions
@@ -15,9 +15,10 @@
 #define VARIANTS_MAX 4096
 
 struct variants {
-    const struct condition *const *conditions; /* first of each rule's */
-    const size_t *limits;                      /* … and how much of a body that rule looks at */
-    size_t n;
+    const struct policy *const *policies; /* all whose rules count */
+    size_t npolicies;
+    /* The values of the query are what a log tells: one that is "*" is not known, the others are not varied. */
+    bool logged;
     int (*found)(void *arg, const struct facts *f);
     void *arg;
     const char *unsure; /* set by variants_walk: why some may be missing; NULL: none is */

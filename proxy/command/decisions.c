@@ -61,6 +61,7 @@ static int read_verdict(struct decisions *r, json_t *json, unsigned line) {
                               .url = text_of(json, "url"),
                               .rule = text_of(json, "rule"),
                               .reason = text_of(json, "reason"),
+                              .code = text_of(json, "code"),
                               .credential = text_of(json, "credential")};
     int result = 0;
     d.denied = strcmp(text_of(json, "verdict"), "deny") == 0;

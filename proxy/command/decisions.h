@@ -18,7 +18,7 @@ struct decision_line {
     struct facts_ref *refs;
     bool refs_omitted; /* the log does not tell all refs */
     bool denied;
-    const char *id, *url, *rule, *reason, *credential; /* "" if there is none */
+    const char *id, *url, *rule, *reason, *code, *credential; /* "" if there is none */
     json_t *json;
 };
 

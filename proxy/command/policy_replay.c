@@ -11,9 +11,10 @@ static const struct option_row rows[] = {TOOL_ROW_SET, TOOL_ROW_JSON, TOOL_ROW_H
 #define GROUPS_MAX 10000
 #define LOG_MAX    (1u << 30)
 
-/* Decisions that differ in the same way: for the same reasons then and now. */
+/* Decisions that differ in the same way: for the same reasons then and now; or that can't be told for the same. */
 struct group {
     bool denied; /* then */
+    bool untold; /* `now` is why */
     char *then, *now, *now_rule;
     char *example, *id;
     char *credential_then, *credential_now;
@@ -26,7 +27,8 @@ struct replay {
     const struct policy *p;
     struct group *groups;
     size_t n, cap;
-    size_t judged, differ, unsure;
+    size_t judged, differ, untold;
+    size_t others; /* refusals for other reasons than a policy's */
 };
 
 static void put_example(const struct decision_line *d, struct buf *out) {
@@ -36,11 +38,12 @@ static void put_example(const struct decision_line *d, struct buf *out) {
         buf_printf(out, " %.*s %s", SLICE_ARG(f->refs[0].name), facts_op_name(f->refs[0].op));
 }
 
-static struct group *find(struct replay *r, bool denied, enum verdict_action action, const char *then,
-                          const char *now, const char *credential_then, struct slice credential_now) {
+static struct group *find(struct replay *r, bool untold, bool denied, enum verdict_action action,
+                          const char *then, const char *now, const char *credential_then,
+                          struct slice credential_now) {
     for (size_t i = 0; i < r->n; i++) {
         struct group *g = &r->groups[i];
-        if (g->denied == denied && g->action == action && strcmp(g->then, then) == 0 &&
+        if (g->untold == untold && g->denied == denied && g->action == action && strcmp(g->then, then) == 0 &&
             strcmp(g->now, now) == 0 && strcmp(g->credential_then, credential_then) == 0 &&
             slice_eq(slice_str(g->credential_now), credential_now))
             return g;
@@ -48,7 +51,7 @@ static struct group *find(struct replay *r, bool denied, enum verdict_action act
     return NULL;
 }
 
-static int add_group(struct replay *r, const struct decision_line *d, const struct verdict *v,
+static int add_group(struct replay *r, const struct decision_line *d, bool untold, const struct verdict *v,
                      const char *now) {
     if (r->n == GROUPS_MAX)
         return ERR_LIMIT;
@@ -64,7 +67,7 @@ static int add_group(struct replay *r, const struct decision_line *d, const stru
     buf_init(&text, 1 << 16);
     put_example(d, &text);
     struct group *g = &r->groups[r->n++];
-    *g = (struct group){.denied = d->denied, .action = v->action, .n = 1};
+    *g = (struct group){.untold = untold, .denied = d->denied, .action = v->action, .n = 1};
     g->then = strdup(d->reason);
     g->now = strdup(now);
     g->example = slice_dup(buf_slice(&text));
@@ -72,7 +75,7 @@ static int add_group(struct replay *r, const struct decision_line *d, const stru
     g->credential_then = strdup(d->credential);
     g->credential_now = v->credential.n ? slice_dup(v->credential) : strdup("");
     buf_clear(&text);
-    if (v->rule.index)
+    if (v->rule.index && !untold)
         buf_printf(&text, "%s:%u: %.*s", v->rule.file, v->rule.line, SLICE_ARG(v->rule.text));
     g->now_rule = buf_len(&text) ? slice_dup(buf_slice(&text)) : strdup("");
     buf_release(&text);
@@ -81,31 +84,71 @@ static int add_group(struct replay *r, const struct decision_line *d, const stru
                : ERR_NOMEM;
 }
 
+static int note(struct replay *r, const struct decision_line *d, bool untold, const struct verdict *v,
+                const char *now) {
+    struct group *g = find(r, untold, d->denied, v->action, d->reason, now, d->credential, v->credential);
+    if (!g)
+        return add_group(r, d, untold, v, now);
+    g->n++;
+    return 0;
+}
+
+/* "p.policy:3: allow POST https://… where …, and the log has no bodies and headers" */
+static int note_untold(struct replay *r, const struct decision_line *d, const struct verdict *v,
+                       const struct verdict_rule *on) {
+    struct buf now;
+    buf_init(&now, 1 << 16);
+    if (on->index)
+        buf_printf(&now, "it hangs on what the log does not tell: %s:%u: %.*s", on->file, on->line,
+                   SLICE_ARG(on->text));
+    else
+        buf_puts(&now, "the log does not tell all refs of the push");
+    const char *text = buf_cstr(&now);
+    r->untold++;
+    int result = note(r, d, true, v, text ? text : "");
+    buf_release(&now);
+    return result;
+}
+
+/* A limit that was used up, a body that was too long, a request that no rule was asked about. */
+static bool other_reason(const struct decision_line *d) {
+    if (!d->denied || !*d->code)
+        return false;
+    for (unsigned reason = REASON_NO_RULES; reason <= REASON_NO_TUNNEL; reason++)
+        if (strcmp(d->code, verdict_reason_code((enum verdict_reason)reason)) == 0)
+            return false;
+    return true;
+}
+
 static int judge(void *arg, struct decision_line *d) {
     struct replay *r = arg;
     struct verdict v;
+    struct verdict_rule on;
     struct buf now;
-    int result = 0;
-    policy_judge(r->p, &d->request.f, &v);
-    r->judged++;
-    r->unsure += d->refs_omitted;
-    bool denied = v.action == VERDICT_DENY;
-    if (denied == d->denied && (denied || slice_eq(v.credential, slice_str(d->credential))))
+    bool told;
+    if (other_reason(d)) {
+        r->others++;
         return 0;
+    }
+    int result = policy_judge_logged(r->p, &d->request.f, &v, &told, &on);
+    r->judged++;
+    bool denied = v.action == VERDICT_DENY;
+    if (result == 0 && (!told || (d->refs_omitted && !denied)))
+        return note_untold(r, d, &v, &on);
+    if (result || (denied == d->denied && (denied || slice_eq(v.credential, slice_str(d->credential)))))
+        return result;
     r->differ++;
     buf_init(&now, 1 << 16);
     policy_explain(r->p, &d->request.f, &v, 1, &now);
     const char *text = buf_cstr(&now);
-    struct group *g = find(r, d->denied, v.action, d->reason, text ? text : "", d->credential, v.credential);
-    if (g)
-        g->n++;
-    else
-        result = add_group(r, d, &v, text ? text : "");
+    result = note(r, d, false, &v, text ? text : "");
     buf_release(&now);
     return result;
 }
 
 static const char *change_of(const struct group *g) {
+    if (g->untold)
+        return g->denied ? "denied then, can't be told now" : "permitted then, can't be told now";
     if (g->denied)
         return "denied then, permitted now";
     return g->action == VERDICT_DENY ? "permitted then, denied now" : "permitted with another credential now";
@@ -116,7 +159,7 @@ static void group_text(struct replay *r, const struct group *g) {
     buf_printf(out, "%zu %s\n  then: %s\n  now:  %s\n", g->n, change_of(g), g->then, g->now);
     if (*g->now_rule)
         buf_printf(out, "        %s\n", g->now_rule);
-    if (!g->denied && g->action != VERDICT_DENY)
+    if (!g->untold && !g->denied && g->action != VERDICT_DENY)
         buf_printf(out, "  credential then: %s, now: %s\n", *g->credential_then ? g->credential_then : "none",
                    *g->credential_now ? g->credential_now : "none");
     buf_printf(out, "  for example: %s [%s]\n", g->example, g->id);
@@ -129,7 +172,7 @@ static void group_json(const struct group *g, struct json *j) {
     json_key(j, "verdict_then");
     json_cstring(j, g->denied ? "deny" : "allow");
     json_key(j, "verdict_now");
-    json_cstring(j, verdict_action_name(g->action));
+    json_cstring(j, g->untold ? "unknown" : verdict_action_name(g->action));
     json_key(j, "then");
     json_cstring(j, g->then);
     json_key(j, "now");
@@ -156,12 +199,12 @@ static void tell(struct replay *r, const struct decisions *read) {
     if (!r->t->json) {
         for (size_t i = 0; i < r->n; i++)
             group_text(r, &r->groups[i]);
-        buf_printf(&r->t->out, "%zu requests judged, %zu differ", r->judged, r->differ);
+        buf_printf(&r->t->out, "%zu requests judged, %zu differ, %zu can't be told", r->judged, r->differ,
+                   r->untold);
         if (read->skipped)
             buf_printf(&r->t->out, "; %zu lines tell of no request", read->skipped);
-        if (r->unsure)
-            buf_printf(&r->t->out, "; %zu pushes were judged by the refs that the log has, which are not all",
-                       r->unsure);
+        if (r->others)
+            buf_printf(&r->t->out, "; %zu refusals had other reasons than a policy's", r->others);
         buf_putc(&r->t->out, '\n');
         return;
     }
@@ -174,8 +217,10 @@ static void tell(struct replay *r, const struct decisions *read) {
     json_u64(&j, r->differ);
     json_key(&j, "skipped");
     json_u64(&j, read->skipped);
-    json_key(&j, "incomplete");
-    json_u64(&j, r->unsure);
+    json_key(&j, "untold");
+    json_u64(&j, r->untold);
+    json_key(&j, "others");
+    json_u64(&j, r->others);
     json_key(&j, "groups");
     json_open_array(&j);
     for (size_t i = 0; i < r->n; i++)
@@ -218,7 +263,7 @@ static int replay(struct tool *t, const char *log, const char *file) {
         log_error("policy replay: %s holds no decision", log);
     } else if (p) {
         tell(&r, &read);
-        status = r.differ ? TOOL_FINDINGS : EXIT_SUCCESS;
+        status = r.differ || r.untold ? TOOL_FINDINGS : EXIT_SUCCESS;
     }
     release(&r);
     policy_free(p);
@@ -229,15 +274,16 @@ static int replay(struct tool *t, const char *log, const char *file) {
 int command_policy_replay(int argc, char **argv) {
     static struct tool t;
     int first;
-    int status = tool_begin(&t, "policy replay",
-                            "usage: exeat policy replay [OPTION]... LOG POLICY\n"
-                            "\n"
-                            "Judges the requests of a decision log (decisions.jsonl) by a policy, and says "
-                            "which come out otherwise,\n"
-                            "put together by the reasons. The log has no bodies, headers and values of "
-                            "queries: rules with conditions\n"
-                            "on them are judged as if there were none.\n",
-                            rows, ROWS, 2, argc, argv, &first);
+    int status = tool_begin(
+        &t, "policy replay",
+        "usage: exeat policy replay [OPTION]... LOG POLICY\n"
+        "\n"
+        "Judges the requests of a decision log (decisions.jsonl) by a policy, and says "
+        "which come out otherwise,\n"
+        "put together by the reasons. The log has no bodies, headers and values of "
+        "queries: where the verdict\n"
+        "hangs on them it can't be told, and that is said. Status 1: some differ, or can't be told.\n",
+        rows, ROWS, 2, argc, argv, &first);
     if (status >= 0)
         return status;
     if (argc - first > 2) {

@@ -216,6 +216,40 @@ def replay_judges_what_was_recorded(t):
 
 
 @tap.test
+def replay_says_what_the_log_does_not_tell():
+    def line(number, url, method="POST", verdict="allow", code="allowed", **more):
+        return json.dumps({"event": "verdict", "id": str(number), "verdict": verdict, "code": code, "reason": "then", "method": method,
+                           "url": url, **more})
+
+    push = {"service": "git-receive-pack", "refs": [{"ref": "refs/heads/a", "op": "create"}], "omitted": 3}
+    log = [line(1, "https://a.test/x"), line(2, "https://a.test/y"), line(3, "https://a.test/z"),
+           line(4, "https://a.test/q?a=*", "GET"), line(5, "https://a.test/q?b=*", "GET", "deny", "no-rule-for-path"),
+           line(6, "https://a.test/q?a=1", "GET"), line(7, "https://a.test/y", verdict="deny", code="limit"),
+           line(8, "https://a.test/r.git/git-receive-pack", git=push), line(9, "https://a.test/s.git/git-receive-pack", git=push),
+           line(10, "https://a.test/g"), line(11, "https://a.test/w")]
+    folder = files(p="allow POST https://a.test/x where json base == main\n"
+                     "allow POST https://a.test/y where json base == main\nallow POST https://a.test/y\n"
+                     "allow POST https://a.test/z where json base == main\ndeny POST https://a.test/z\n"
+                     "allow GET https://a.test/q where query a == 1\nallow push https://a.test/r\n"
+                     "allow POST https://a.test/g where graphql operation == query\n"
+                     "allow POST https://a.test/w where json a == x\nallow POST https://a.test/w where json a ~ x|y with c\n",
+                   log__jsonl="\n".join(log) + "\n")
+    r = policy(folder, "replay", "--json", "@log.jsonl", "@p.policy")
+    told = json.loads(r.out)
+    tap.equal((r.code, told["judged"], told["differ"], told["untold"], told["others"]), (1, 10, 2, 5, 1))
+    tap.equal(sorted((g["verdict_now"], g["id"], g["count"]) for g in told["groups"]),
+              [("deny", "3", 1), ("deny", "9", 1), ("unknown", "1", 1), ("unknown", "10", 1), ("unknown", "11", 1), ("unknown", "4", 1),
+               ("unknown", "8", 1)])
+    r = policy(folder, "replay", "@log.jsonl", "@p.policy")
+    tap.contains(r.out, "1 permitted then, can't be told now\n")
+    tap.contains(r.out, ":1: allow POST https://a.test/x where json base == main\n")
+    tap.contains(r.out, "the log does not tell all refs of the push\n")
+    tap.contains(r.out, "10 requests judged, 2 differ, 5 can't be told; 1 refusals had other reasons than a policy's\n")
+    work.write(os.path.join(folder, "log.jsonl"), line(1, "https://a.test/x") + "\n")
+    tap.equal(policy(folder, "replay", "@log.jsonl", "@p.policy").code, 1)
+
+
+@tap.test
 def fmt_formats_in_place_and_checks():
     folder = files(p="allow  GET   https://a.test/ #c\nallow GET,HEAD https://a.test/x\n")
     path = os.path.join(folder, "p.policy")
