@@ -318,6 +318,29 @@ size_t policy_needs_body(const struct policy *p, const struct facts *f) {
     return v.action == VERDICT_DENY && most == 0 ? 0 : POLICY_BODY_MOST;
 }
 
+/* --- what may be asked for --------------------------------------------------------------------------------- */
+
+bool policy_question(const struct policy *p, const struct facts *f, struct verdict *permitted,
+                     struct buf *target, struct buf *body) {
+    struct body_view view = {.read = false};
+    struct forge forge;
+    struct slice host;
+    bool asks = false;
+    if (!doors_concern(f))
+        return false;
+    judge_rules(p, f, NULL, &view, permitted);
+    if (permitted->action == VERDICT_ALLOW && doors_read(p, f, &view, &forge, &host)) {
+        struct verdict v = *permitted;
+        judge_writes(p, f, NULL, &forge, host, &v);
+        asks = forge.state == FORGE_WRITES && forge.asks && v.action == VERDICT_DENY &&
+               forge.writes[v.door - 1].unknown && buf_put(target, forge.question.target) == 0 &&
+               buf_put(body, forge.question.body) == 0;
+        forge_release(&forge);
+    }
+    body_view_release(&view);
+    return asks;
+}
+
 /* --- words ------------------------------------------------------------------------------------------------- */
 
 static void put_clean(struct buf *out, struct slice s) {

@@ -136,6 +136,15 @@ void policy_judge(const struct policy *p, const struct facts *f, struct verdict 
 #define POLICY_BODY_MOST    (16u << 20) /* the most that a rule with a condition on the body may set */
 size_t policy_needs_body(const struct policy *p, const struct facts *f);
 
+/*
+ * Whether a denial hangs on something that a forge can be asked for: which ref a request to its API writes, or of which
+ * repository. True: ask it `target` by GET, or if `body` is not empty by POST, put the answer into facts.answers, and
+ * judge again; *permitted is the verdict by the rules about HTTP, whose credential is good for asking. Asking tells
+ * nothing new, and false comes, once all is known that can be.
+ */
+bool policy_question(const struct policy *p, const struct facts *f, struct verdict *permitted,
+                     struct buf *target, struct buf *body);
+
 /* The verdict on ref `i` of a push by itself (v->ref == i): for `ng <ref> <reason>` and for the record. */
 void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, struct verdict *v);
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "proxy/flow/bodygate.h"
+#include "proxy/flow/doorgate.h"
 #include "proxy/flow/errand.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
@@ -190,6 +191,8 @@ void xchg_end(struct xchg *x, bool whole) {
     gitgate_free(x->gate);
     x->gate = NULL;
     lfsgate_end(x);
+    doorgate_free(x->door);
+    x->door = NULL;
     bodygate_release(x);
     engine->stats.exchanges--;
     x->next = engine->dead_xchgs;

@@ -35,6 +35,7 @@
 #include "vault/client.h"
 
 struct errand;
+struct doorgate;
 struct gitgate;
 struct lfsgate;
 
@@ -123,6 +124,7 @@ struct xchg {
     bool judged;            /* facts and verdict mean something */
     struct gitgate *gate;   /* of a push */
     struct lfsgate *lfs;    /* of a batch of Git LFS, or a transfer that fields are kept for */
+    struct doorgate *door;  /* of a request to a forge's API, when the forge was asked (doorgate.h) */
     struct errand *errands; /* under way (errand.h) */
     unsigned nerrands;      /* ever */
     bool body_done;         /* all of the request's body has come */
@@ -231,7 +233,7 @@ void xchg_decide(struct xchg *x);
 bool xchg_limited(struct xchg *x);
 
 /* xchg_upstream.c: from the verdict to the request on its way */
-void xchg_go(struct xchg *x); /* permitted: credential, upstream, relay */
+void xchg_go(struct xchg *x);        /* permitted: credential, upstream, relay */
 void xchg_permitted(struct xchg *x); /* … and the credential, if any, is there */
 /* Where it goes, and to which addresses, as the verdict says. */
 void xchg_upstream_wish(const struct xchg *x, struct upstream_origin *origin,

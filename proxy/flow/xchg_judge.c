@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/clock.h"
 #include "proxy/flow/bodygate.h"
+#include "proxy/flow/doorgate.h"
 #include "proxy/flow/facts.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/internal.h"
@@ -131,12 +132,11 @@ bool xchg_limited(struct xchg *x) {
 void xchg_decide(struct xchg *x) {
     x->judged = true;
     policy_judge(x->box->policy, &x->facts, &x->verdict);
-    if (x->verdict.action != VERDICT_ALLOW)
-        refusal_policy(x);
-    else if (x->git.kind == GIT_PUSH)
+    if (x->verdict.action != VERDICT_ALLOW) {
+        if (!doorgate_begin(x))
+            refusal_policy(x);
+    } else if (x->git.kind == GIT_PUSH)
         gitgate_begin(x); /* which asks for limits when the push itself is permitted */
-    else if (xchg_limited(x))
-        return;
-    else
+    else if (!xchg_limited(x))
         xchg_go(x);
 }

@@ -1,0 +1,89 @@
+#include "proxy/flow/doorgate.h"
+
+#include <stdlib.h>
+
+#include "proxy/flow/errand.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+#define QUESTION_MAX (64u << 10)
+
+struct doorgate {
+    struct facts_answer answers[DOORGATE_QUESTIONS];
+    struct buf targets[DOORGATE_QUESTIONS], bodies[DOORGATE_QUESTIONS], texts[DOORGATE_QUESTIONS];
+    size_t n; /* asked */
+    struct errand *errand;
+};
+
+void doorgate_free(struct doorgate *gate) {
+    if (!gate)
+        return;
+    errand_cancel(gate->errand);
+    for (size_t i = 0; i < DOORGATE_QUESTIONS; i++) {
+        buf_release(&gate->targets[i]);
+        buf_release(&gate->bodies[i]);
+        buf_release(&gate->texts[i]);
+    }
+    free(gate);
+}
+
+static struct doorgate *gate_of(struct xchg *x) {
+    if (x->door)
+        return x->door;
+    struct doorgate *gate = calloc(1, sizeof *gate);
+    for (size_t i = 0; gate && i < DOORGATE_QUESTIONS; i++) {
+        buf_init(&gate->targets[i], QUESTION_MAX);
+        buf_init(&gate->bodies[i], QUESTION_MAX);
+        buf_init(&gate->texts[i], DOORGATE_ANSWER_MAX);
+    }
+    x->door = gate;
+    return gate;
+}
+
+static void answered(void *arg, const struct errand_answer *answer) {
+    struct xchg *x = arg;
+    struct doorgate *gate = x->door;
+    size_t i = gate->n - 1;
+    gate->errand = NULL;
+    if (answer->err == 0 && answer->status == 200)
+        buf_put(&gate->texts[i], answer->body);
+    gate->answers[i] = (struct facts_answer){.target = buf_slice(&gate->targets[i]),
+                                             .body = buf_slice(&gate->bodies[i]),
+                                             .answer = buf_slice(&gate->texts[i])};
+    x->facts.answers = gate->answers;
+    x->facts.nanswers = gate->n;
+    xchg_decide(x);
+}
+
+static const struct errand_events door_events = {.over = answered};
+
+bool doorgate_begin(struct xchg *x) {
+    struct verdict permitted;
+    struct doorgate *gate;
+    if (x->facts.body_state != FACTS_BODY_WHOLE || !(gate = gate_of(x)) || gate->n == DOORGATE_QUESTIONS)
+        return false;
+    struct buf *target = &gate->targets[gate->n], *body = &gate->bodies[gate->n];
+    if (!policy_question(x->box->policy, &x->facts, &permitted, target, body))
+        return false;
+    struct http_field fields[] = {{.name = SLICE("Accept"), .value = SLICE("application/json")},
+                                  {.name = SLICE("Content-Type"), .value = SLICE("application/json")}};
+    struct errand_ask ask = {.method = buf_len(body) ? SLICE("POST") : SLICE("GET"),
+                             .target = buf_slice(target),
+                             .fields = fields,
+                             .nfields = buf_len(body) ? 2 : 1,
+                             .body = buf_slice(body),
+                             .purpose = "to learn which ref a request writes",
+                             .ms = DOORGATE_MS,
+                             .answer_max = DOORGATE_ANSWER_MAX};
+    struct verdict denied = x->verdict;
+    x->verdict = permitted; /* by the rules about HTTP, whose credential the errand takes */
+    gate->errand = errand_start(x, &ask, &door_events, x);
+    if (!gate->errand) {
+        x->verdict = denied;
+        return false;
+    }
+    gate->n++;
+    if (x->state == XCHG_JUDGE)
+        xchg_enter(x, XCHG_SECTION);
+    return true;
+}
