@@ -90,6 +90,22 @@ static int check_credentials(const struct prepared *p, struct buf *out) {
     return r;
 }
 
+/* Who forgot --vault wants to know before the first request is refused for it. */
+static void warn_of_no_vault(const struct prepared *p) {
+    const struct policy *policy = p->sandbox.policy;
+    size_t n = policy_credential_count(policy);
+    struct buf names;
+    if (p->vault || n == 0)
+        return;
+    buf_init(&names, 1024);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&names, "%s'%s'", i ? ", " : "", policy_credential(policy, i));
+    const char *list = buf_cstr(&names);
+    log_warn("the policy lends %s %s, and there is no --vault: requests that are to carry %s will be refused",
+             n > 1 ? "credentials" : "credential", list ? list : "by name", n > 1 ? "them" : "it");
+    buf_release(&names);
+}
+
 /* Options that roles will read again are read here first, so that a mistake starts nothing. */
 static int check_options(struct prepared *p, struct buf *out) {
     const struct config *c = p->config;
@@ -184,6 +200,8 @@ int prepare(const struct config *config, struct prepared *p, struct buf *out) {
         complain(out, r, &msg);
     if (r < 0 && buf_len(out) == 0)
         buf_printf(out, "exeat: %s\n", err_text(r));
+    if (r == 0)
+        warn_of_no_vault(p);
     return r;
 }
 

@@ -110,6 +110,14 @@ def an_expectation_that_fails_starts_nothing():
 
 
 @tap.test
+def a_policy_that_lends_credentials_warns_where_there_is_no_vault():
+    r = exeat.run("allow GET https://a.test/ with b\nallow GET https://a.test/x with c\n", "echo it ran")
+    tap.equal((r.code, r.out), (0, "it ran\n"))
+    tap.contains(r.err, "the policy lends credentials 'b', 'c', and there is no --vault: requests that are to carry them will be refused")
+    tap.equal(exeat.run(ALLOW, "true").err, "")
+
+
+@tap.test
 def a_credential_that_the_vault_lacks_starts_nothing():
     refused(exeat.run("allow GET https://a.test/ with githbu\n", "echo it ran", env={"T": "SECRET-T"},
                       vault="credential github\n    for https://a.test\n    from env T\n    inject bearer\n"),
