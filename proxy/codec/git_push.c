@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+_Static_assert(GIT_REF_MAX == 1024, "as it is said in a refusal");
+
 enum {
     PUSH_LIST,           /* shallow lines, then commands or a certificate, up to the flush */
     PUSH_CERT_VERSION,   /* the certificate's first line */
@@ -156,7 +158,9 @@ static int read_command(struct git_push *push, struct slice line) {
         return refuse(push, ERR_PARSE, "a command that neither creates nor deletes its ref");
     enum git_op op = from_zero ? GIT_CREATE : to_zero ? GIT_DELETE : GIT_UPDATE;
     if (!git_ref_valid(ref, op == GIT_DELETE))
-        return refuse(push, ERR_PARSE, "a malformed name of a ref in the push's command list");
+        return refuse(push, ERR_PARSE,
+                      ref.n > GIT_REF_MAX ? "a ref's name of more than 1024 bytes"
+                                          : "a malformed name of a ref in the push's command list");
     return keep_command(push, op, ids, ref);
 }
 

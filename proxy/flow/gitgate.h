@@ -40,6 +40,10 @@ bool gitgate_undecided(const struct xchg *x);
 /* The body is for the gate: it passes on what may pass. */
 bool gitgate_reads(const struct xchg *x);
 
+/* The command list was read: answers with `reason` for each of its refs, in git's own words ("push failed: …"), and ends
+ * the exchange. False: it was not. */
+bool gitgate_says(struct xchg *x, const char *word, struct slice reason);
+
 /* Fills in the record's part about git. What it points to lives as long as the exchange. */
 void gitgate_record(struct xchg *x, struct record *r);
 

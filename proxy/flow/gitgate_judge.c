@@ -84,11 +84,7 @@ int gitgate_judge(struct xchg *x) {
     gate_assume(x);
     policy_judge(x->box->policy, &x->facts, &x->verdict);
     if (x->verdict.action != VERDICT_ALLOW) {
-        struct buf reason;
-        buf_init(&reason, 8192);
-        refusal_policy_text(x, 8, &reason);
-        gitgate_refuse(x, NULL, buf_slice(&reason));
-        buf_release(&reason);
+        gitgate_refuse(x, SLICE_NONE);
         return ERR_DENIED;
     }
     if (gate->nwants == 0) {

@@ -3,45 +3,104 @@
  */
 #include "base/clock.h"
 #include "proxy/flow/gitask.h"
+#include "proxy/flow/gitgate.h"
 #include "proxy/flow/gitgate_state.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
-#define GATE_DRAIN      (8ull << 30) /* bytes of a refused push that are read and thrown away */
-#define GATE_REPORT_MAX (12u << 20)  /* bytes of a refusal: a line for each of GIT_COMMANDS_MAX refs */
+#define GATE_DRAIN (8ull << 30) /* bytes of a refused push that are read and thrown away */
+#define GATE_SAID  4            /* refs, and rules that would permit them, in the message */
+#define GATE_REASON_MAX                                                                                      \
+    440 /* bytes of a ref's reason, so that with the id it is no longer than git_report_refusal takes */
+#define GATE_REPORT_MAX (12u << 20) /* bytes of a refusal: a line for each of GIT_COMMANDS_MAX refs */
+
+/* Why a push is refused. */
+struct gate_why {
+    struct xchg *x;
+    const char *word; /* "refused", "failed" */
+    struct slice
+        reason; /* of the whole push, where the refs by themselves were permitted; empty: look at the refs */
+    struct slice note; /* what else is to be known */
+};
+
+/* ---- a line for each ref ---- */
+
+static void gate_explain(struct xchg *x, const struct verdict *v, struct buf *out) {
+    policy_explain_ref(x->box->policy, &x->facts, v, out);
+    refusal_remark(v, out);
+}
 
 static struct slice gate_reason(size_t i, void *arg) {
-    struct xchg *x = arg;
-    struct gitgate *gate = x->gate;
+    const struct gate_why *why = arg;
+    struct xchg *x = why->x;
+    struct buf *text = &x->gate->text;
     struct verdict v;
-    buf_clear(&gate->text);
-    policy_judge_ref(x->box->policy, &x->facts, i, &v);
-    buf_puts(&gate->text, "exeat: ");
-    if (v.action == VERDICT_ALLOW)
-        buf_puts(&gate->text, "refused with the rest of this push");
-    else
-        policy_explain_ref(x->box->policy, &x->facts, &v, &gate->text);
-    buf_printf(&gate->text, " [%s]", x->decision.id.text);
-    return buf_slice(&gate->text);
-}
-
-/* A push that can't be read has no refs to be named. */
-static struct slice gate_reason_bad(size_t i, void *arg) {
-    (void)i;
-    (void)arg;
-    return SLICE("exeat: this push can't be read");
-}
-
-static void gate_message(struct xchg *x, struct slice reason, struct buf *out) {
-    buf_printf(out, "exeat: push refused: %.*s\n", SLICE_ARG(reason));
-    struct slice rest = x->gate->bad ? SLICE_NONE : refusal_hint(x), line;
-    for (bool first = true; rest.n; first = false) {
-        slice_cut(rest, '\n', &line, &rest);
-        buf_printf(out, "exeat: %s %.*s\n", first ? "to permit:" : "          ", SLICE_ARG(line));
+    buf_clear(text);
+    buf_puts(text, "exeat: ");
+    if (why->reason.n) {
+        buf_put(text, slice_sub(why->reason, 0, GATE_REASON_MAX));
+    } else {
+        policy_judge_ref(x->box->policy, &x->facts, i, &v);
+        if (v.action == VERDICT_ALLOW)
+            buf_puts(text, "refused with the rest of this push");
+        else
+            gate_explain(x, &v, text);
     }
+    if (buf_len(text) > GATE_REASON_MAX) { /* what is cut off must not be the id */
+        text->end = text->start + GATE_REASON_MAX;
+        buf_puts(text, "…");
+    }
+    buf_printf(text, " [%s]", x->decision.id.text);
+    return buf_slice(text);
+}
+
+/* ---- the message ---- */
+
+/* The refs that are refused, with their reasons; git lists all of them once more. */
+static void message_refs(const struct gate_why *why, struct buf *out) {
+    struct xchg *x = why->x;
+    size_t bad = 0;
+    for (size_t i = 0; i < x->gate->nrefs; i++) {
+        struct verdict v;
+        policy_judge_ref(x->box->policy, &x->facts, i, &v);
+        if (v.action == VERDICT_ALLOW || ++bad > GATE_SAID)
+            continue;
+        buf_clear(&x->gate->text);
+        gate_explain(x, &v, &x->gate->text);
+        buf_printf(out, "exeat: push %s: %.*s: %.*s\n", why->word, SLICE_ARG(x->gate->refs[i].name),
+                   SLICE_ARG(buf_slice(&x->gate->text)));
+    }
+    if (bad > GATE_SAID)
+        buf_printf(out, "exeat: push %s: and %zu more refs\n", why->word, bad - GATE_SAID);
+}
+
+static void message_hints(struct xchg *x, struct buf *out) {
+    struct slice rest = refusal_hint(x), line;
+    for (size_t n = 0; rest.n; n++) {
+        slice_cut(rest, '\n', &line, &rest);
+        if (n == GATE_SAID) {
+            buf_puts(out, "exeat:            and so on\n");
+            return;
+        }
+        buf_printf(out, "exeat: %s %.*s\n", n ? "          " : "to permit:", SLICE_ARG(line));
+    }
+}
+
+static void gate_message(const struct gate_why *why, struct buf *out) {
+    struct xchg *x = why->x;
+    if (why->reason.n)
+        buf_printf(out, "exeat: push %s: %.*s\n", why->word, SLICE_ARG(why->reason));
+    else
+        message_refs(why, out);
+    if (why->note.n)
+        buf_printf(out, "exeat: %.*s\n", SLICE_ARG(why->note));
+    if (!why->reason.n)
+        message_hints(x, out);
     buf_printf(out, "exeat: sandbox %s, decision %s\n", x->box->name, x->decision.id.text);
 }
+
+/* ---- saying it ---- */
 
 /*
  * Status 200 and git's own report, at once: git shows the message while it is still sending, and who reads early (HTTP of
@@ -55,16 +114,14 @@ static void gate_message(struct xchg *x, struct slice reason, struct buf *out) {
  *
  * So the connection is kept, and the rest of the body is read and thrown away by the transport.
  */
-void gitgate_refuse(struct xchg *x, const char *code, struct slice reason) {
-    struct gitgate *gate = x->gate;
+static void gate_say(struct gate_why *why) {
+    struct xchg *x = why->x;
     struct http_field field = {.name = SLICE("Cache-Control"), .value = SLICE("no-cache")};
     struct buf report, message;
     buf_init(&report, GATE_REPORT_MAX);
     buf_init(&message, 65536);
-    xchg_record(x, true, code, reason);
-    gate_message(x, reason, &message);
-    int r = git_report_refusal(&report, &gate->push, gate->bad ? gate_reason_bad : gate_reason, x,
-                               buf_slice(&message));
+    gate_message(why, &message);
+    int r = git_report_refusal(&report, &x->gate->push, gate_reason, why, buf_slice(&message));
     if (r == 0) {
         x->status = 200;
         x->drain = GATE_DRAIN;
@@ -75,11 +132,46 @@ void gitgate_refuse(struct xchg *x, const char *code, struct slice reason) {
     xchg_end(x, r == 0);
 }
 
-void gitgate_unreadable(struct xchg *x, const char *code, const char *why) {
+/* Is there a ref that is refused for a reason of its own? */
+static bool gate_offends(struct xchg *x) {
+    for (size_t i = 0; i < x->gate->nrefs; i++) {
+        struct verdict v;
+        policy_judge_ref(x->box->policy, &x->facts, i, &v);
+        if (v.action != VERDICT_ALLOW)
+            return true;
+    }
+    return false;
+}
+
+void gitgate_refuse(struct xchg *x, struct slice note) {
+    struct buf reason;
+    buf_init(&reason, 16384);
+    refusal_policy_text(x, 8, &reason);
+    struct gate_why why = {
+        .x = x, .word = "refused", .reason = gate_offends(x) ? SLICE_NONE : buf_slice(&reason), .note = note};
+    struct buf recorded;
+    buf_init(&recorded, 16384);
+    buf_printf(&recorded, "%.*s%s%.*s", SLICE_ARG(buf_slice(&reason)), note.n ? "; " : "", SLICE_ARG(note));
+    xchg_record(x, true, NULL, buf_slice(&recorded));
+    gate_say(&why);
+    buf_release(&recorded);
+    buf_release(&reason);
+}
+
+void gitgate_unreadable(struct xchg *x, const char *code, const char *error) {
     char reason[ERRMSG_MAX];
-    snprintf(reason, sizeof reason, "%s", why);
-    x->gate->bad = true;
-    gitgate_refuse(x, code, slice_str(reason));
+    snprintf(reason, sizeof reason, "%s", error);
+    struct gate_why why = {.x = x, .word = "refused", .reason = slice_str(reason)};
+    xchg_record(x, true, code, why.reason);
+    gate_say(&why);
+}
+
+bool gitgate_says(struct xchg *x, const char *word, struct slice reason) {
+    struct gate_why why = {.x = x, .word = word, .reason = reason};
+    if (!x->gate || x->gate->phase == GATE_LIST)
+        return false;
+    gate_say(&why);
+    return true;
 }
 
 /* The server has a pack without an end, which it throws away. */
@@ -100,25 +192,22 @@ bool gitgate_limited(struct xchg *x) {
     buf_init(&reason, 8192);
     refusal_limit_text(x, wait_s, &reason);
     gate_cut(x);
-    gitgate_refuse(x, "limit", buf_slice(&reason));
+    xchg_record(x, true, "limit", buf_slice(&reason));
+    struct gate_why why = {.x = x, .word = "refused", .reason = buf_slice(&reason)};
+    gate_say(&why);
     buf_release(&reason);
     return true;
 }
 
 void gitgate_refuse_unproved(struct xchg *x) {
-    struct buf reason;
-    char why[ERRMSG_MAX] = "";
+    char note[ERRMSG_MAX] = "";
     const char *failed = gitproof_failed(x->gate->proof);
     const char *unasked = x->gate->ask ? gitask_failed(x->gate->ask) : NULL;
     if (failed)
-        snprintf(why, sizeof why, "; the pack can't be looked through: %.900s", failed);
+        snprintf(note, sizeof note, "the pack can't be looked through: %.900s", failed);
     else if (unasked)
-        snprintf(why, sizeof why, "; the server was asked in vain: %.900s", unasked);
-    buf_init(&reason, 16384);
+        snprintf(note, sizeof note, "the server was asked in vain: %.900s", unasked);
     policy_judge(x->box->policy, &x->facts, &x->verdict);
-    refusal_policy_text(x, 8, &reason);
-    buf_puts(&reason, why);
     gate_cut(x);
-    gitgate_refuse(x, NULL, buf_slice(&reason));
-    buf_release(&reason);
+    gitgate_refuse(x, slice_str(note));
 }

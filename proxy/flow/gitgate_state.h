@@ -43,7 +43,6 @@ struct gitgate {
     struct gitask *ask;         /* NULL: the server was not asked */
     size_t asking;              /* about this ref */
     bool asked_bases;           /* what deltas of the pack are made of has been asked for */
-    bool bad;                   /* the push could not be read */
     struct gate_answer *answer; /* what the server said so far; NULL: nothing */
 };
 
@@ -76,11 +75,11 @@ void gitgate_conclude(struct xchg *x);
 
 /* ---- gitgate_refuse.c: the exchange is over when they return ---- */
 
-/* Refuses the push as a whole. `code` NULL: the policy's own. */
-void gitgate_refuse(struct xchg *x, const char *code, struct slice reason);
+/* Refuses the push by the policy: x->verdict. `note` (may be empty) is said besides. */
+void gitgate_refuse(struct xchg *x, struct slice note);
 
-/* … because it can't be read, so that no ref is named. */
-void gitgate_unreadable(struct xchg *x, const char *code, const char *why);
+/* … because it can't be read. */
+void gitgate_unreadable(struct xchg *x, const char *code, const char *error);
 
 /* … because what had to be proved is not; the upstream's connection is cut. */
 void gitgate_refuse_unproved(struct xchg *x);

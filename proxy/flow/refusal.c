@@ -3,8 +3,11 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "proxy/codec/lfs.h"
+#include "proxy/flow/gitgate.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
+
+#define REFUSAL_DRAIN (64u << 20) /* bytes of a refused fetch's request that are read and thrown away */
 
 /* What one answer says; empty parts are left out. */
 struct saying {
@@ -135,6 +138,22 @@ static void say_in_form(struct xchg *x, const struct saying *s) {
     buf_release(&body);
 }
 
+/* git shows a refusal's text after a discovery; of a later answer that is not a 200 it shows the status alone. */
+static bool say_in_git(struct xchg *x, const char *word, struct slice reason) {
+    if (x->git.kind == GIT_PUSH)
+        return gitgate_says(x, word, reason);
+    if (x->git.kind != GIT_FETCH)
+        return false;
+    struct buf body;
+    buf_init(&body, PKT_MAX);
+    pkt_printf(&body, "ERR exeat: %s: %.*s [%s]\n", word, SLICE_ARG(slice_sub(reason, 0, 1500)),
+               x->decision.id.text);
+    x->drain = REFUSAL_DRAIN;
+    say(x, SLICE(GIT_FETCH_RESULT), buf_slice(&body), 200, NULL);
+    buf_release(&body);
+    return true;
+}
+
 /* ---- the reasons ---- */
 
 struct slice refusal_hint(struct xchg *x) {
@@ -148,22 +167,26 @@ struct slice refusal_hint(struct xchg *x) {
     return hint;
 }
 
+void refusal_remark(const struct verdict *v, struct buf *out) {
+    if (v->action == VERDICT_ASK)
+        buf_puts(out, "; this version can't wait for one yet");
+    else if (v->reason == REASON_TUNNEL_ONLY)
+        buf_puts(out, "; passing it through is not in this version yet");
+}
+
 void refusal_policy_text(struct xchg *x, size_t max_refs, struct buf *out) {
     policy_explain(x->box->policy, &x->facts, &x->verdict, max_refs, out);
-    if (x->verdict.action == VERDICT_ASK)
-        buf_puts(out, "; it waits for a person, and this version cannot hold it yet");
-    else if (x->verdict.reason == REASON_TUNNEL_ONLY)
-        buf_puts(out, "; passing it through is not in this version yet");
+    refusal_remark(&x->verdict, out);
 }
 
 void refusal_limit_text(struct xchg *x, unsigned wait_s, struct buf *out) {
     const struct verdict *v = &x->verdict;
-    const char *unit = v->limit_seconds == 1      ? "second"
-                       : v->limit_seconds == 60   ? "minute"
-                       : v->limit_seconds == 3600 ? "hour"
-                                                  : "day";
-    buf_printf(out, "%s:%u permits %u requests a %s, and they are used up: again in %u s", v->rule.file,
-               v->rule.line, v->limit, unit, wait_s);
+    const char *unit = v->limit_seconds == 1      ? "a second"
+                       : v->limit_seconds == 60   ? "a minute"
+                       : v->limit_seconds == 3600 ? "an hour"
+                                                  : "a day";
+    buf_printf(out, "%s:%u permits %u request%s %s, and no more: again in %u s", v->rule.file, v->rule.line,
+               v->limit, v->limit == 1 ? "" : "s", unit, wait_s);
 }
 
 void refusal_limit(struct xchg *x, unsigned wait_s) {
@@ -173,6 +196,10 @@ void refusal_limit(struct xchg *x, unsigned wait_s) {
     refusal_limit_text(x, wait_s, &reason);
     snprintf(seconds, sizeof seconds, "%u", wait_s);
     xchg_record(x, true, "limit", buf_slice(&reason));
+    if (say_in_git(x, "denied", buf_slice(&reason))) {
+        buf_release(&reason);
+        return;
+    }
     struct saying s = {.status = 429,
                        .title = "denied",
                        .code = "limit",
@@ -225,18 +252,23 @@ void refusal_policy(struct xchg *x) {
 }
 
 void refusal_git_line(struct xchg *x, const char *code, struct slice reason) {
-    struct buf body;
-    buf_init(&body, 16384);
+    struct buf line, text;
+    struct slice hint, rest;
     xchg_record(x, true, code, reason);
-    buf_printf(&body, "exeat: denied: %.*s", SLICE_ARG(reason));
-    struct slice hint = refusal_hint(x);
-    struct slice line, rest;
-    slice_cut(hint, '\n', &line, &rest);
-    if (line.n)
-        buf_printf(&body, "; to permit: %.*s", SLICE_ARG(line));
-    buf_printf(&body, " [%s]\n", x->decision.id.text);
-    say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&body), 403, NULL);
-    buf_release(&body);
+    if (x->git.kind == GIT_PUSH && say_in_git(x, "refused", reason))
+        return;
+    buf_init(&line, 16384);
+    buf_init(&text, 16384);
+    buf_put(&line, reason);
+    slice_cut(refusal_hint(x), '\n', &hint, &rest);
+    if (hint.n)
+        buf_printf(&line, "; to permit: %.*s", SLICE_ARG(hint));
+    if (x->git.kind != GIT_FETCH || !say_in_git(x, "denied", buf_slice(&line))) {
+        buf_printf(&text, "exeat: denied: %.*s [%s]\n", SLICE_ARG(buf_slice(&line)), x->decision.id.text);
+        say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&text), 403, NULL);
+    }
+    buf_release(&line);
+    buf_release(&text);
 }
 
 void refusal_other(struct xchg *x, const char *code, struct slice reason) {
@@ -266,6 +298,8 @@ void refusal_trouble(struct xchg *x, int status, const char *code, const char *r
                        .reason = slice_str(copy)};
     if (x->git.kind != GIT_NOT) {
         struct buf body;
+        if (say_in_git(x, x->git.kind == GIT_PUSH ? "failed" : "fetch failed", s.reason))
+            return;
         buf_init(&body, 4096);
         buf_printf(&body, "exeat: %s [%s]\n", copy, x->decision.id.text);
         say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&body), status, NULL);

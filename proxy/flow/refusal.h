@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
+struct verdict;
 struct xchg;
 
 /* 403: the policy says no (x->verdict). */
@@ -18,6 +19,9 @@ void refusal_policy(struct xchg *x);
 
 /* What refusal_policy says, for up to `max_refs` refs of a push. */
 void refusal_policy_text(struct xchg *x, size_t max_refs, struct buf *out);
+
+/* What this version can't do yet is said behind the policy's own words. */
+void refusal_remark(const struct verdict *v, struct buf *out);
 
 /* 429, Retry-After: the rule that permits it has a limit, which is used up. */
 void refusal_limit(struct xchg *x, unsigned wait_s);
@@ -36,7 +40,8 @@ void refusal_malformed(struct xchg *x, int status, const char *code, const char 
 /* 502, 503, 504: permitted, and did not work. The verdict stays what it was. */
 void refusal_trouble(struct xchg *x, int status, const char *code, const char *reason);
 
-/* One of git's discoveries or fetches is refused: 403, text/plain, one line, which git prints. */
+/* A request of git's is refused, in one line that git prints: of a discovery as text/plain behind a 403; of what follows
+ * it git would show the status alone, so that the line goes into the answer that it expects, behind a 200. */
 void refusal_git_line(struct xchg *x, const char *code, struct slice reason);
 
 /* Does this client rather read text than JSON? */

@@ -57,8 +57,8 @@ def pki():
     return _pki
 
 
-def serve(t, repo=True, **options):
-    git = t.use(GitServer(tls=pki().leaf("g.test"), users={"x-access-token": SECRET}, **options))
+def serve(t, repo=True, cls=GitServer, **options):
+    git = t.use(cls(tls=pki().leaf("g.test"), users={"x-access-token": SECRET}, **options))
     if repo:
         git.create(REPO)
     return git

@@ -1,0 +1,192 @@
+"""What the user sees: for each kind of refusal everything that git prints, to the letter. It says which ref, by which rule
+(file:line) or by the lack of which, what would be permitted, and the decision's id, one line each."""
+import re
+
+import tap
+from gitserver import GitServer
+from pushes import CLONE, FETCH, REPO, run, serve
+
+PUSH = "allow push https://g.test/acme/app "
+CHANGE = "echo change >> README; git commit -qam change; "
+SENT = "remote: exeat: sandbox SANDBOX, decision ID\nTo https://g.test/acme/app.git\n"
+FAILED = "error: failed to push some refs to 'https://g.test/acme/app.git'\n"
+NO_RULE = "no rule allows a push to this ref"
+WITH_THE_REST = "refused with the rest of this push"
+
+
+def rejected(what, why):
+    return " ! [remote rejected] %s (exeat: %s [ID])\n" % (what, why)
+
+
+def shown(r):
+    """What git printed, without what exeat itself says on standard error."""
+    text = re.sub(r"^exeat: .*\n", "", r.err, flags=re.M)
+    text = re.sub(r"01[0-9A-Z]{24}", "ID", text)
+    text = re.sub(r"sandbox [\w-]+,", "sandbox SANDBOX,", text)
+    text = re.sub(r"again in \d+ s", "again in N s", text)
+    return re.sub(r" +$", "", text, flags=re.M)
+
+
+def check(git, policy, command, want):
+    r = run(git, policy, command)
+    got = shown(r)
+    if got != want:
+        tap.note(r)
+        tap.fail("git printed\n%s\ninstead of\n%s" % (got, want))
+    ids = set(re.findall(r"01[0-9A-Z]{24}", r.err))
+    denied = {v["id"] for v in r.verdicts(verdict="deny")}
+    tap.ok(denied <= ids and ids <= {d["id"] for d in r.decisions}, (ids, denied))
+    return r
+
+
+def repository(t, cls=GitServer):
+    git = serve(t, cls=cls)
+    git.commit(REPO, "refs/heads/main", {"README": "two\n"}, parent=git.refs(REPO)["refs/heads/main"])
+    git.git(REPO, "update-ref", "refs/heads/x", "refs/heads/main")
+    return git
+
+
+def case(t, rules, refs, want, before=CHANGE, cls=GitServer):
+    check(repository(t, cls), FETCH + rules + "\n", CLONE + before + "git push origin %s || exit 0" % refs, want)
+
+
+@tap.test
+def a_ref_that_no_rule_names(t):
+    case(t, PUSH + "refs/heads/fix/* with forge", "HEAD:main",
+         "remote: exeat: push refused: refs/heads/main: " + NO_RULE + "\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/main force\n"
+         + SENT + rejected("HEAD -> main", NO_RULE) + FAILED)
+
+
+@tap.test
+def an_operation_that_no_rule_names(t):
+    case(t, PUSH + "refs/heads/* create with forge", "--delete x",
+         "remote: exeat: push refused: refs/heads/x: no rule allows delete of this ref\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/x delete\n"
+         + SENT + rejected("x", "no rule allows delete of this ref") + FAILED)
+
+
+@tap.test
+def a_rewrite(t):
+    case(t, PUSH + "refs/heads/* create update with forge", "--force HEAD:x",
+         "remote: exeat: push refused: refs/heads/x: no rule allows force of this ref\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/x force\n"
+         + SENT + rejected("HEAD -> x", "no rule allows force of this ref") + FAILED,
+         before="git reset -q --hard HEAD~1; " + CHANGE)
+
+
+@tap.test
+def a_deny_rule_and_what_falls_with_it(t):
+    case(t, PUSH + "refs/heads/* with forge\ndeny push https://g.test/acme/app refs/heads/release/*", "HEAD:release/1 HEAD:a",
+         "remote: exeat: push refused: refs/heads/release/1: denied by test.policy:3\n"
+         + SENT + rejected("HEAD -> release/1", "denied by test.policy:3") + rejected("HEAD -> a", WITH_THE_REST) + FAILED)
+
+
+@tap.test
+def many_refs_are_no_wall(t):
+    names = "abcdefg"
+    case(t, PUSH + "refs/heads/fix/* with forge", "HEAD:fix/1 " + " ".join("HEAD:" + n for n in names),
+         "".join("remote: exeat: push refused: refs/heads/%s: %s\n" % (n, NO_RULE) for n in names[:4])
+         + "remote: exeat: push refused: and 3 more refs\n"
+         + "".join("remote: exeat: %s allow push https://g.test/acme/app refs/heads/%s create\n"
+                   % ("          " if n != "a" else "to permit:", n) for n in names[:4])
+         + "remote: exeat:            and so on\n" + SENT
+         + rejected("HEAD -> fix/1", WITH_THE_REST) + "".join(rejected("HEAD -> " + n, NO_RULE) for n in names) + FAILED)
+
+
+@tap.test
+def a_limit(t):
+    used = "test.policy:2 permits 1 request an hour, and no more: again in N s"
+    case(t, PUSH + "refs/heads/* with forge limit 1/h", "HEAD:a && git push origin HEAD:b",
+         "To https://g.test/acme/app.git\n * [new branch]      HEAD -> a\n"
+         "remote: exeat: push refused: " + used + "\n" + SENT + rejected("HEAD -> b", used) + FAILED)
+
+
+@tap.test
+def a_person_to_be_asked(t):
+    asks = "test.policy:3 asks a person; this version can't wait for one yet"
+    case(t, PUSH + "refs/heads/* with forge\nask push https://g.test/acme/app refs/heads/release/*", "HEAD:release/1",
+         "remote: exeat: push refused: refs/heads/release/1: " + asks + "\n" + SENT + rejected("HEAD -> release/1", asks) + FAILED)
+
+
+@tap.test
+def refs_with_different_credentials(t):
+    differ = "the refs of this push are permitted with different credentials: push them one by one"
+    case(t, PUSH + "refs/heads/a with forge\n" + PUSH + "refs/heads/b", "HEAD:a HEAD:b",
+         "remote: exeat: push refused: " + differ + "\n" + SENT + rejected("HEAD -> a", differ) + rejected("HEAD -> b", differ)
+         + FAILED)
+
+
+@tap.test
+def a_push_that_can_not_be_read(t):
+    long = "refs/heads/" + "r" * 1100
+    why = "a ref's name of more than 1024 bytes"
+    case(t, PUSH + "refs/heads/** with forge", "HEAD:a HEAD:" + long,
+         "remote: exeat: push refused: " + why + "\n" + SENT + rejected("HEAD -> a", why)
+         + " ! [remote failure]  HEAD -> %s (remote failed to report status)\n" % long[11:] + FAILED)
+
+
+@tap.test
+def a_repository_that_nothing_may_be_pushed_to(t):
+    case(t, "", "HEAD:a",
+         "remote: exeat: denied: no rule allows push to this repository; to permit: "
+         "allow push https://g.test/acme/app refs/heads/BRANCH [ID]\n"
+         "fatal: unable to access 'https://g.test/acme/app.git/': The requested URL returned error: 403\n")
+
+
+# ---- permitted, and did not work ----
+
+class Gone(GitServer):
+    """It goes away when something is pushed."""
+
+    def _backend(self, connection, request, hit):
+        if hit.method == "POST" and hit.path.endswith("git-receive-pack"):
+            connection.read_body(request)
+            connection.close("abrupt")
+            return
+        super()._backend(connection, request, hit)
+
+
+class Narrow(GitServer):
+    """It wants another user for a push than for what comes before it."""
+
+    def _may(self, hit):
+        return super()._may(hit) and not (hit.method == "POST" and hit.path.endswith("git-receive-pack"))
+
+
+@tap.test
+def a_server_that_goes_away(t):
+    gone = "the upstream ended the connection without an answer"
+    case(t, PUSH + "refs/heads/* with forge", "HEAD:a",
+         "remote: exeat: push failed: " + gone + "\n" + SENT + rejected("HEAD -> a", gone) + FAILED, cls=Gone)
+
+
+@tap.test
+def a_credential_that_is_not_good_for_pushes(t):
+    refused = "g.test refused the credential forge (status 401)"
+    case(t, PUSH + "refs/heads/* with forge", "HEAD:a",
+         "remote: exeat: push failed: " + refused + "\n" + SENT + rejected("HEAD -> a", refused) + FAILED, cls=Narrow)
+
+
+# ---- fetches ----
+
+@tap.test
+def a_fetch_that_no_rule_names(t):
+    check(serve(t), "allow fetch https://g.test/other\n", "git ls-remote https://g.test/acme/app || exit 0",
+          "remote: exeat: denied: no rule allows fetch from this repository; to permit: "
+          "allow fetch https://g.test/acme/app [ID]\n"
+          "fatal: unable to access 'https://g.test/acme/app/': The requested URL returned error: 403\n")
+
+
+@tap.test
+def a_fetch_over_the_limit(t):
+    for version in ("0", "2"):
+        r = run(serve(t), FETCH.strip() + " limit 1/h\n",
+                "cd; g='git -c protocol.version=%s'; for d in a b c; do $g clone -q https://g.test/acme/app.git $d; done; exit 0" % version)
+        lines = shown(r).split("\n")
+        tap.equal(lines[0], "fatal: remote error: exeat: denied: test.policy:1 permits 1 request an hour, "
+                            "and no more: again in N s [ID]", r)
+        tap.ok(set(lines) <= {lines[0], "", "fatal: the remote end hung up unexpectedly"}, r)
+
+
+tap.main()
