@@ -281,7 +281,8 @@ static void hint_push(const struct policy *p, const struct facts *f, const struc
 }
 
 int policy_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out) {
-    bool hopeless = v->action != VERDICT_DENY || v->reason == REASON_GIT_AS_HTTP ||
+    bool as_http = f->kind == FACTS_HTTP && facts_git_like(f->path, f->query);
+    bool hopeless = v->action != VERDICT_DENY || v->reason == REASON_GIT_AS_HTTP || as_http ||
                     v->reason == REASON_CREDENTIALS ||
                     (v->reason == REASON_DENIED_BY_RULE && v->bad_refs < 2) ||
                     (f->path.n && memmem(f->path.p, f->path.n, "//", 2));

@@ -56,7 +56,7 @@ static void compare(const struct policy *p, const struct policy *q, enum policy_
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct slice text = slice_make(data, size);
     struct buf once, twice;
-    if (size > 1024) /* what the tools look through grows with the square */
+    if (size > 512) /* what the tools look through grows with the square */
         return 0;
     int r = format(text, &once);
     if (r == 0) {
