@@ -313,6 +313,18 @@ static void check_missing(struct git_objects *o, unsigned which, bool complete) 
     unload(boundary);
 }
 
+/* How many objects of up to `size` bytes deltas wait for; none of them is there. */
+static size_t bases_of(const struct git_objects *o, uint64_t size) {
+    struct git_ids out;
+    git_ids_init(&out, o->id_size);
+    assert_int_equal(git_objects_bases(o, size, &out), 0);
+    size_t n = out.n;
+    for (size_t i = 0; i < n; i++)
+        assert_null(git_objects_find(o, git_ids_at(&out, i)));
+    git_ids_release(&out);
+    return n;
+}
+
 /* A thin pack and the trees that it builds on, in either order: all commits and trees are known in the end. */
 static void test_two_packs(void **state) {
     (void)state;
@@ -327,6 +339,7 @@ static void test_two_packs(void **state) {
         if (pushed_first) {
             assert_int_equal(feed_in(&b.p, mine, 100), 0);
             assert_true(b.o.waiting > 0); /* else nothing is tried */
+            assert_true(bases_of(&b.o, SIZE_MAX) > 0 && bases_of(&b.o, 0) == 0);
             must_know(&b.o, which, "pushed", true);
             check_missing(&b.o, which, false);
         }
@@ -336,6 +349,7 @@ static void test_two_packs(void **state) {
             assert_int_equal(feed_in(&b.p, mine, 100), 0);
         must_know(&b.o, which, "known", false);
         must_know(&b.o, which, "pushed", true);
+        assert_true(bases_of(&b.o, SIZE_MAX) <= b.o.waiting); /* of blobs */
         if (!pushed_first)
             check_missing(&b.o, which, true);
         pack_release(&other);
