@@ -169,11 +169,28 @@ static int each_ref(struct scene *s) {
     s->f.nrefs = 1;
     for (size_t i = 0; r == 0 && i < s->refs.n; i++)
         for (unsigned op = FACTS_CREATE; r == 0 && op <= FACTS_FORCE; op++) {
+            if (s->f.kind == FACTS_GIT_FETCH && op != FACTS_CREATE)
+                break; /* nothing is done to a ref that is fetched */
             ref = (struct facts_ref){.name = text_at(&s->refs, i), .op = (enum facts_op)op};
             r = visit(s);
         }
     s->f.refs = NULL;
     s->f.nrefs = 0;
+    return r;
+}
+
+/* Each that some rule about the origin permits. */
+static int each_extra(struct scene *s) {
+    unsigned some = 0;
+    int r = 0;
+    for (size_t i = 0; i < s->n; i++)
+        some |= s->about[i].rule->also;
+    for (unsigned extra = FACTS_PLAIN + 1; r == 0 && extra < FACTS_EXTRAS; extra++) {
+        s->f.extra = (enum facts_extra)extra;
+        if (some & 1u << extra)
+            r = visit(s);
+    }
+    s->f.extra = FACTS_PLAIN;
     return r;
 }
 
@@ -201,32 +218,39 @@ static int each_endpoint(struct scene *s, size_t service, struct slice repositor
         s->f.path = buf_slice(&s->path);
         s->f.method = k & 2 ? SLICE("POST") : SLICE("GET");
         s->f.query = k & 2 ? SLICE_NONE : slice_str(services[service].query);
-        if (s->f.kind == FACTS_GIT_PUSH && (k & 2))
-            r = each_ref(s);
-        else
+        if (s->f.kind != FACTS_GIT_PUSH || !(k & 2))
             r = visit(s);
+        if (r == 0 && (k & 2))
+            r = each_ref(s);
+        if (r == 0 && s->f.kind == FACTS_GIT_FETCH && (k & 2))
+            r = each_extra(s);
     }
     s->f.query = SLICE_NONE;
     return r;
 }
 
-static int collect_refs(struct scene *s) {
+/* Of a fetch none unless a rule names some: a request without refs stands for all then. */
+static int collect_refs(struct scene *s, enum tree_action action) {
+    bool some = action == TREE_PUSH;
     memset(&s->walk, 0, sizeof s->walk);
     s->walk.start = SLICE("refs/");
+    s->refs.n = 0;
     for (size_t i = 0; i < s->n; i++)
-        for (size_t k = 0; k < s->about[i].rule->nrefs; k++) {
+        some |= s->about[i].rule->action == action && s->about[i].rule->nrefs;
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; s->about[i].rule->action == action && k < s->about[i].rule->nrefs; k++) {
             const struct rule *r = s->about[i].rule;
             if (r->deny || r->verb == TREE_ASK)
                 walk_add(&s->walk, &r->refs[k], GLOB_NOCASE, false);
             if (!r->deny)
                 walk_add(&s->walk, &r->refs[k], 0, false);
         }
-    return collect(s, &s->refs);
+    return some ? collect(s, &s->refs) : 0;
 }
 
 static int each_git(struct scene *s, size_t service) {
     char tails[WALK_TAILS_MAX][32];
-    int r = services[service].kind == FACTS_GIT_PUSH ? collect_refs(s) : 0;
+    int r = collect_refs(s, services[service].action);
     memset(&s->walk, 0, sizeof s->walk);
     s->walk.start = SLICE("/");
     s->walk.path = true;

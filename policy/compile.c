@@ -90,6 +90,11 @@ static bool compile_refs(struct compiler *c, const struct tree_rule *tree, struc
             buf_putc(&text, ' ');
         buf_put(&text, expanded_text(c, e->c, e->n));
     }
+    if (good && globs.n && tree->action == TREE_FETCH && tree->verb == TREE_ASK) {
+        diag_token(c->diags, &tree->refs.list[0], "the end of the rule", "name refs in `allow` and `deny`",
+                   "a person is asked about a fetch as a whole");
+        good = false;
+    }
     if (good && globs.n) {
         r->refs = keep_globs(c, &globs);
         r->nrefs = globs.n;
@@ -184,6 +189,7 @@ static bool add_rule(void *arg, const struct mark *origin, size_t n) {
         return false;
     r->where.index = (unsigned)++h->c->p->nrules;
     h->c->p->looks_at_bodies |= r->body > 0 || (r->action == TREE_LFS && r->ops_named);
+    h->c->p->limits_fetches |= r->action == TREE_FETCH && r->nrefs > 0;
     return true;
 }
 
@@ -223,7 +229,8 @@ bool compile_rule(struct compiler *c, const struct tree_rule *tree, const struct
         slice_cut(rest, ',', &one, &rest);
         r.method_bits |= (uint16_t)rule_method_bit(one);
     }
-    r.ops = widen_ops(tree, compile_ops(tree));
+    r.ops = tree->action == TREE_FETCH ? 0 : widen_ops(tree, compile_ops(tree));
+    r.also = tree->also;
     r.ops_named = tree->ops != 0;
     if (tree->options & 1u << TREE_NOTE)
         r.note = tree->note.text;

@@ -121,6 +121,18 @@ static bool compile_nets(struct compiler *c, const struct tree_rule *tree, struc
     return r->nets && good;
 }
 
+static bool compile_also(struct compiler *c, const struct tree_rule *tree) {
+    if (!has(tree, TREE_ALSO))
+        return true;
+    if (tree->verb == TREE_DENY)
+        return fault(c, tree, TREE_ALSO, "leave it out: nothing of it is permitted by itself",
+                     "`also` permits more, and a deny permits nothing");
+    if (tree->refs.n && (tree->also & 1u << FACTS_ARCHIVE))
+        return fault(c, tree, TREE_ALSO, "permit archives in a rule without refs",
+                     "an archive is made on the server, of whatever ref: it can't be limited to some");
+    return true;
+}
+
 /* The options as written, but for what is said elsewhere. */
 static struct slice options_text(struct compiler *c, const struct tree_rule *tree) {
     struct buf text;
@@ -131,6 +143,11 @@ static struct slice options_text(struct compiler *c, const struct tree_rule *tre
         buf_printf(&text, "%s%.*s", i ? " " : " paths ", SLICE_ARG(tree->paths.list[i].text));
     for (size_t i = 0; i < tree->to.n; i++)
         buf_printf(&text, "%s%.*s", i ? " " : " to ", SLICE_ARG(tree->to.list[i].text));
+    if (tree->also)
+        buf_puts(&text, " also");
+    for (unsigned extra = FACTS_PLAIN + 1; extra < FACTS_EXTRAS; extra++)
+        if (tree->also & 1u << extra)
+            buf_printf(&text, " %s", facts_extra_name((enum facts_extra)extra));
     if (has(tree, TREE_LIMIT))
         buf_printf(&text, " limit %.*s", SLICE_ARG(tree->limit.text));
     if (has(tree, TREE_MAX_BODY))
@@ -147,6 +164,7 @@ bool compile_options(struct compiler *c, const struct tree_rule *tree, struct ru
     good &= compile_limit(c, tree, r);
     good &= compile_changes(c, tree, r);
     good &= compile_nets(c, tree, r);
+    good &= compile_also(c, tree);
     if (has(tree, TREE_SEND))
         good = fault(c, tree, TREE_SEND, "where header NAME == VALUE", "`header` belongs to expectations");
     if (has(tree, TREE_SEND_BODY))

@@ -69,7 +69,7 @@ static void rule_json(struct json *j, const struct rule *r) {
     }
     json_key(j, "target");
     json_put_string(j, r->target.text);
-    if (r->action == TREE_PUSH)
+    if (r->action == TREE_PUSH || r->action == TREE_FETCH)
         words_json(j, "refs", r->nrefs ? r->refs_text : SLICE("refs/**"), ' ');
     if (r->action == TREE_PUSH || (r->action == TREE_LFS && r->ops_named)) {
         json_key(j, "operations");

@@ -27,6 +27,7 @@ struct group {
     enum change change;
     struct verdict before, after;
     enum facts_kind kind;
+    enum facts_extra extra;
     unsigned ops;
     char methods[METHODS_MAX][40];
     size_t nmethods;
@@ -63,8 +64,8 @@ static struct group *group_of(struct diff *d, const struct facts *f, const struc
                               const struct verdict *b) {
     for (size_t i = 0; i < d->n; i++) {
         struct group *g = &d->groups[i];
-        if (g->change == change_of(a, b) && g->kind == f->kind && g->before.rule.index == a->rule.index &&
-            g->after.rule.index == b->rule.index)
+        if (g->change == change_of(a, b) && g->kind == f->kind && g->extra == f->extra &&
+            g->before.rule.index == a->rule.index && g->after.rule.index == b->rule.index)
             return g;
     }
     return NULL;
@@ -154,7 +155,8 @@ static int found(void *arg, const struct facts *f) {
     if (d->n == GROUPS_MAX)
         return ERR_LIMIT;
     g = &d->groups[d->n++];
-    *g = (struct group){.change = change_of(&a, &b), .before = a, .after = b, .kind = f->kind};
+    *g = (struct group){
+        .change = change_of(&a, &b), .before = a, .after = b, .kind = f->kind, .extra = f->extra};
     bool after = g->change != CHANGE_LOSS;
     g->rule = &d->p[after]->rules[(after ? b : a).rule.index - 1];
     note_method(g, f);
@@ -219,6 +221,8 @@ static void put_what(struct buf *out, const struct group *g) {
          op++)
         if (g->ops & 1u << op)
             buf_printf(out, " %s", facts_lfs_name((enum facts_lfs)op));
+    if (g->extra != FACTS_PLAIN)
+        buf_printf(out, " also %s", facts_extra_name(g->extra));
 }
 
 /* The rules of policy k that keep part of what g->rule is about as it was. */

@@ -31,7 +31,11 @@ static void put_what(const struct proof *t, struct buf *out) {
         buf_puts(out, t->f.kind == FACTS_GIT_PUSH ? "push " : "fetch ");
     buf_put(out, t->shown);
     if (t->f.nrefs)
-        buf_printf(out, " %.*s %s", SLICE_ARG(t->f.refs[0].name), facts_op_name(t->f.refs[0].op));
+        buf_printf(out, " %.*s", SLICE_ARG(t->f.refs[0].name));
+    if (t->f.nrefs && t->f.kind == FACTS_GIT_PUSH)
+        buf_printf(out, " %s", facts_op_name(t->f.refs[0].op));
+    if (t->f.extra != FACTS_PLAIN)
+        buf_printf(out, " also %s", facts_extra_name(t->f.extra));
     if (t->tree->action == TREE_LFS && t->tree->ops)
         buf_printf(out, " %s", facts_lfs_name(facts_lfs_operation(&t->f)));
 }
@@ -152,23 +156,52 @@ static void prove_tunnel(struct proof *t) {
     prove_one(t);
 }
 
+/* The name of a ref of the expectation. */
+static bool read_ref(struct proof *t, const struct token *word, struct facts_ref *ref) {
+    struct expanded *e = &t->c->word;
+    if (!expand(t->c, word, e))
+        return false;
+    *ref = (struct facts_ref){.name = expanded_text(t->c, e->c, e->n)};
+    if (slice_starts(ref->name, SLICE("refs/")))
+        return true;
+    diag_token(t->c->diags, word, "refs/heads/NAME", NULL, "a ref's name begins with refs/");
+    return false;
+}
+
+/* Without refs and `also` it is about the request as such; a ref is proved with the requests that lead to it. */
 static void prove_fetch(struct proof *t, struct slice repository) {
+    struct facts_ref ref;
+    bool parts = t->tree->refs.n || t->tree->also;
     t->f.kind = FACTS_GIT_FETCH;
-    if (endpoint(t, repository, ".git/info/refs", "GET", "service=git-upload-pack"))
+    if (!parts || t->tree->verb != TREE_DENY) {
+        if (endpoint(t, repository, ".git/info/refs", "GET", "service=git-upload-pack"))
+            prove_one(t);
+        if (endpoint(t, repository, ".git/git-upload-pack", "POST", ""))
+            prove_one(t);
+    }
+    for (size_t i = 0; i < t->tree->refs.n; i++) {
+        if (!read_ref(t, &t->tree->refs.list[i], &ref) ||
+            !endpoint(t, repository, ".git/git-upload-pack", "POST", ""))
+            continue;
+        t->f.refs = &ref;
+        t->f.nrefs = 1;
         prove_one(t);
-    if (endpoint(t, repository, ".git/git-upload-pack", "POST", ""))
+        t->f.refs = NULL;
+        t->f.nrefs = 0;
+    }
+    for (unsigned extra = FACTS_PLAIN + 1; extra < FACTS_EXTRAS; extra++) {
+        const char *tail = extra == FACTS_ARCHIVE ? ".git/git-upload-archive" : ".git/git-upload-pack";
+        if (!(t->tree->also & 1u << extra) || !endpoint(t, repository, tail, "POST", ""))
+            continue;
+        t->f.extra = (enum facts_extra)extra;
         prove_one(t);
+    }
 }
 
 static void prove_ref(struct proof *t, struct slice repository, const struct token *word) {
-    struct expanded *e = &t->c->word;
-    if (!expand(t->c, word, e))
+    struct facts_ref ref;
+    if (!read_ref(t, word, &ref))
         return;
-    struct facts_ref ref = {.name = expanded_text(t->c, e->c, e->n)};
-    if (!slice_starts(ref.name, SLICE("refs/"))) {
-        diag_token(t->c->diags, word, "refs/heads/NAME", NULL, "a ref's name begins with refs/");
-        return;
-    }
     unsigned ops = compile_ops(t->tree);
     for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++) {
         if (!(ops & 1u << op))

@@ -42,6 +42,7 @@ const char *verdict_reason_code(enum verdict_reason reason) {
     case REASON_NO_TUNNEL: return "no-rule-for-tunnel";
     case REASON_WRITE_UNREADABLE: return "write-unreadable";
     case REASON_WRITE_UNKNOWN: return "write-unknown";
+    case REASON_EXTRA: return "no-rule-for-extra";
     }
     return "unknown";
 }
@@ -117,13 +118,19 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
     case REASON_ENCODED_SLASH: buf_puts(out, "the path has an encoded slash, which no rule spells"); break;
     case REASON_FETCH: buf_puts(out, "no rule allows fetch from this repository"); break;
     case REASON_PUSH: buf_puts(out, "no rule allows push to this repository"); break;
-    case REASON_REFS: buf_puts(out, "no rule allows a push to this ref"); break;
+    case REASON_REFS:
+        buf_printf(out, "no rule allows a %s this ref", f->kind == FACTS_GIT_FETCH ? "fetch of" : "push to");
+        break;
+    case REASON_EXTRA:
+        buf_printf(out, "no rule about this repository permits `also %s`", facts_extra_name(f->extra));
+        break;
     case REASON_OPERATION: put_operation(f, out); break;
     case REASON_UNPROVED:
         buf_puts(out, "an update of an existing ref counts as force until it is proved a fast-forward");
         break;
     case REASON_CREDENTIALS:
-        buf_puts(out, "the refs of this push are permitted with different credentials: push them one by one");
+        buf_puts(out,
+                 "the refs of this request are permitted with different credentials: take them one by one");
         break;
     case REASON_GIT_AS_HTTP:
         buf_puts(out, "git's endpoints are permitted by fetch and push rules alone");
@@ -255,16 +262,11 @@ static void hint_http(const struct facts *f, struct buf *out) {
     put_target(f, f->path, out);
 }
 
-static void hint_push(const struct policy *p, const struct facts *f, const struct verdict *v,
+static void hint_refs(const struct policy *p, const struct facts *f, const struct verdict *v,
                       struct buf *out) {
     struct slice repository = facts_repository(f->path);
     size_t shown = 0;
-    if (f->nrefs == 0) {
-        buf_puts(out, "allow push ");
-        put_target(f, repository, out);
-        buf_puts(out, " refs/heads/BRANCH");
-        return;
-    }
+    bool push = f->kind == FACTS_GIT_PUSH;
     for (size_t i = v->ref; i < f->nrefs && shown < HINT_REFS; i++) {
         struct verdict one;
         policy_judge_ref(p, f, i, &one);
@@ -272,12 +274,27 @@ static void hint_push(const struct policy *p, const struct facts *f, const struc
             continue;
         if (shown++)
             buf_putc(out, '\n');
-        buf_puts(out, "allow push ");
+        buf_puts(out, push ? "allow push " : "allow fetch ");
         put_target(f, repository, out);
         buf_putc(out, ' ');
         put_pattern(out, f->refs[i].name);
-        buf_printf(out, " %s", facts_op_name(f->refs[i].op));
+        if (push)
+            buf_printf(out, " %s", facts_op_name(f->refs[i].op));
     }
+}
+
+static void hint_git(const struct policy *p, const struct facts *f, const struct verdict *v,
+                     struct buf *out) {
+    if (f->nrefs) {
+        hint_refs(p, f, v, out);
+        return;
+    }
+    buf_puts(out, f->kind == FACTS_GIT_PUSH ? "allow push " : "allow fetch ");
+    put_target(f, facts_repository(f->path), out);
+    if (f->kind == FACTS_GIT_PUSH)
+        buf_puts(out, " refs/heads/BRANCH");
+    else if (f->extra != FACTS_PLAIN)
+        buf_printf(out, " also %s", facts_extra_name(f->extra));
 }
 
 int policy_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out) {
@@ -300,10 +317,7 @@ int policy_hint(const struct policy *p, const struct facts *f, const struct verd
     switch (f->kind) {
     case FACTS_HTTP: hint_http(f, out); break;
     case FACTS_GIT_FETCH:
-        buf_puts(out, "allow fetch ");
-        put_target(f, repository, out);
-        break;
-    case FACTS_GIT_PUSH: hint_push(p, f, v, out); break;
+    case FACTS_GIT_PUSH: hint_git(p, f, v, out); break;
     case FACTS_TUNNEL:
         buf_puts(out, "tunnel ");
         url_put_origin(out, f->scheme, f->host, f->port);

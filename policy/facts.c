@@ -79,6 +79,16 @@ struct slice facts_repository(struct slice path) {
     return path;
 }
 
+const char *facts_extra_name(enum facts_extra extra) {
+    static const char *const names[] = {[FACTS_PLAIN] = "",
+                                        [FACTS_ARCHIVE] = "archive",
+                                        [FACTS_BUNDLE_URI] = "bundle-uri",
+                                        [FACTS_PACKFILE_URIS] = "packfile-uris",
+                                        [FACTS_ANY_OBJECT] = "any-object"};
+    _Static_assert(sizeof names / sizeof *names == FACTS_EXTRAS, "a name for each");
+    return extra < FACTS_EXTRAS ? names[extra] : "";
+}
+
 const char *facts_op_name(enum facts_op op) {
     switch (op) {
     case FACTS_CREATE: return "create";

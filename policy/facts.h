@@ -26,6 +26,17 @@ enum facts_op {
     FACTS_FORCE,  /* an existing ref, not a fast-forward or not proved one (then set `unproved`) */
 };
 
+/* What of a fetch a rule must permit by name (`also`), since it may bring more than the refs that are shown. */
+enum facts_extra {
+    FACTS_PLAIN,         /* nothing of the kind */
+    FACTS_ARCHIVE,       /* git-upload-archive */
+    FACTS_BUNDLE_URI,    /* the server names bundles that are downloaded from elsewhere */
+    FACTS_PACKFILE_URIS, /* … packs */
+    FACTS_ANY_OBJECT,    /* an object by an id that no ref was shown to have, as partial clones ask for */
+    FACTS_EXTRAS
+};
+
+/* One ref that a push changes, or that a fetch is about (then the name alone counts). */
 struct facts_ref {
     struct slice name; /* as sent, "refs/heads/main" */
     enum facts_op op;
@@ -69,10 +80,12 @@ struct facts {
     struct slice path;   /* url_path_canonical(); for git the whole path, "/acme/app.git/git-receive-pack" */
     struct slice query;  /* without '?', as sent */
 
-    /* FACTS_GIT_PUSH only. None: the discovery, or the empty probe ("0000"), which touches no ref; permitted if any
-     * push rule speaks of the repository. Set only when the whole command list has been read. */
+    /* FACTS_GIT_PUSH: none for the discovery, or the empty probe ("0000"), which touches no ref; permitted if any push
+     * rule speaks of the repository. Set only when the whole command list has been read.
+     * FACTS_GIT_FETCH: none for the request as such, which is permitted if any fetch rule speaks of the repository. */
     const struct facts_ref *refs;
     size_t nrefs;
+    enum facts_extra extra; /* FACTS_GIT_FETCH only, and without refs */
 
     /* What the push brings, when its pack has been looked through. Not known: no allow with `paths` or `max-size`
      * matches, every deny does. */
@@ -130,5 +143,8 @@ bool facts_method(struct slice method);
 
 /* "create", "update", "delete", "force". */
 const char *facts_op_name(enum facts_op op);
+
+/* "archive", "bundle-uri", "packfile-uris", "any-object"; "" for FACTS_PLAIN. */
+const char *facts_extra_name(enum facts_extra extra);
 
 #endif

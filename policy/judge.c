@@ -180,44 +180,36 @@ static enum stage git_stage(const struct request *q, const struct rule *r, enum 
     return matches ? STAGE_MATCH : STAGE_PATH;
 }
 
-static bool ref_matches(const struct rule *r, struct slice name, bool loose) {
-    if (r->nrefs == 0 || name.n == 0)
-        return doors_unknown_ref(r, loose);
-    for (size_t i = 0; i < r->nrefs; i++)
-        if (glob_match(&r->refs[i], name, loose ? GLOB_NOCASE : 0))
-            return true;
-    return false;
-}
-
-/* `paths`: an allow takes a push all of whose changes match, a deny one of which one does. */
-static bool changes_match(const struct facts *f, const struct rule *r, bool loose) {
-    if (r->nchanges == 0 || !f->paths_known)
-        return r->nchanges == 0 || loose;
-    for (size_t i = 0; i < f->npaths; i++) {
-        bool one = false;
-        for (size_t k = 0; k < r->nchanges && !one; k++)
-            one = glob_match(&r->changes[k], f->paths[i], loose ? GLOB_NOCASE : 0);
-        if (one == loose)
-            return loose;
-    }
-    return !loose;
-}
-
 /* A push rule whose repository matches, against one ref. */
 static enum stage ref_stage(const struct request *q, const struct rule *r, const struct facts_ref *ref,
                             bool loose) {
     enum stage s = git_stage(q, r, TREE_PUSH, loose);
     if (s != STAGE_MATCH)
         return s;
-    if (!ref_matches(r, ref->name, loose))
+    if (!rule_takes_ref(r, ref->name, loose))
         return STAGE_REF;
     if (!(r->ops & 1u << ref->op))
         return STAGE_OP;
-    if (!changes_match(q->f, r, loose))
+    if (!rule_takes_changes(r, q->f, loose))
         return STAGE_CHANGES;
     if (r->max_size && !loose && (!q->f->size_known || q->f->size > r->max_size))
         return STAGE_SIZE;
     return STAGE_MATCH;
+}
+
+/* A fetch rule against a request as such, which any rule about the repository permits and only a deny of every ref
+ * stops; against one ref; or against what a rule must permit by name. That may bring what any ref leads to, so that a
+ * deny of one stops it. */
+static enum stage fetch_stage(const struct request *q, const struct rule *r, const struct facts_ref *ref,
+                              bool loose) {
+    enum stage s = git_stage(q, r, TREE_FETCH, loose);
+    if (s != STAGE_MATCH)
+        return s;
+    if (q->f->extra != FACTS_PLAIN)
+        return loose || (r->also & 1u << q->f->extra) ? STAGE_MATCH : STAGE_EXTRA;
+    if (ref)
+        return rule_takes_ref(r, ref->name, loose) ? STAGE_MATCH : STAGE_REF;
+    return loose && r->nrefs ? STAGE_REF : STAGE_MATCH;
 }
 
 /* A push without refs: any push rule about the repository permits it, and only a deny of every push stops it. */
@@ -240,7 +232,7 @@ static enum stage stage_of(struct request *q, const struct rule *r, const struct
         return http_stage(q, r, loose);
     switch (q->f->kind) {
     case FACTS_HTTP: return http_stage(q, r, loose);
-    case FACTS_GIT_FETCH: return git_stage(q, r, TREE_FETCH, loose);
+    case FACTS_GIT_FETCH: return fetch_stage(q, r, ref, loose);
     case FACTS_GIT_PUSH: return ref ? ref_stage(q, r, ref, loose) : discovery_stage(q, r, loose);
     case FACTS_TUNNEL: return tunnel_stage(q, r, loose);
     }
@@ -318,6 +310,7 @@ static enum verdict_reason reason_of(enum facts_kind kind, enum stage s) {
         if (kind == FACTS_GIT_PUSH)
             return REASON_PUSH;
         return s == STAGE_ACTION ? REASON_METHOD : REASON_PATH;
+    case STAGE_EXTRA: return REASON_EXTRA;
     case STAGE_REF: return REASON_REFS;
     case STAGE_OP: return REASON_OPERATION;
     case STAGE_CHANGES: return REASON_CHANGES;
@@ -427,7 +420,7 @@ static void settle_ref(struct request *q, const struct facts_ref *ref, struct ve
 }
 
 /* All refs stand or fall together, and one request carries one credential. */
-static void settle_push(struct request *q, struct verdict *v) {
+static void settle_refs(struct request *q, struct verdict *v) {
     struct verdict first_bad = {0}, one;
     size_t bad = 0;
     bool mixed = false, some = false;
@@ -487,8 +480,8 @@ void judge_rules(const struct policy *p, const struct facts *f, const bool *reac
     struct request q;
     if (!prepare(&q, p, f, reach, view, v))
         return;
-    if (f->kind == FACTS_GIT_PUSH && f->nrefs) {
-        settle_push(&q, v);
+    if ((f->kind == FACTS_GIT_PUSH || f->kind == FACTS_GIT_FETCH) && f->nrefs) {
+        settle_refs(&q, v);
         return;
     }
     struct outcome o = scan(&q, NULL);

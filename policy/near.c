@@ -34,6 +34,7 @@ static void put_failed(const struct rule *r, const struct facts *f, const struct
         buf_printf(out, "ref: %.*s is not in %.*s", SLICE_ARG((f->nrefs ? f->refs[0].name : SLICE("(none)"))),
                    SLICE_ARG(r->refs_text));
         break;
+    case STAGE_EXTRA: buf_printf(out, "also: it does not permit %s", facts_extra_name(f->extra)); break;
     case STAGE_OP:
         if (f->kind == FACTS_HTTP) {
             const char *lfs = facts_lfs_name(facts_lfs_operation(f));

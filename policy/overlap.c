@@ -184,7 +184,7 @@ bool overlap_possible(const struct rule *a, const struct rule *b) {
         return methods_meet(a, b);
     if (a->action == TREE_LFS)
         return a->ops & b->ops;
-    return a->action != TREE_PUSH || ((a->ops & b->ops) && refs_meet(a, b));
+    return (a->action != TREE_PUSH || (a->ops & b->ops)) && refs_meet(a, b);
 }
 
 void overlap_paths(struct overlap *o, const struct rule *a, const struct rule *b) {

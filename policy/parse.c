@@ -105,6 +105,9 @@ static bool parse_target(struct parser *p, struct tree_rule *rule) {
 static bool parse_refs(struct parser *p, struct tree_rule *rule) {
     while (p->t.kind == TOKEN_WORD && !parse_is_option(p->t.text)) {
         unsigned op = tree_op(p->t.text);
+        if (op && rule->action == TREE_FETCH)
+            return parse_expected(p, "a ref like refs/heads/main, an option or the end of the line",
+                                  "operations belong to push rules");
         if (op && !rule->ops)
             rule->first_op = p->t;
         if (op)
@@ -151,7 +154,7 @@ static bool parse_rule(struct parser *p, struct tree_rule *rule) {
         return false;
     if (!parse_target(p, rule))
         return false;
-    if (rule->action == TREE_PUSH && !parse_refs(p, rule))
+    if ((rule->action == TREE_PUSH || rule->action == TREE_FETCH) && !parse_refs(p, rule))
         return false;
     if (rule->action == TREE_LFS)
         parse_lfs_words(p, rule);

@@ -11,15 +11,17 @@ static bool parse_paths(struct parser *p, struct tree_rule *rule);
 static bool parse_max_size(struct parser *p, struct tree_rule *rule);
 static bool parse_note(struct parser *p, struct tree_rule *rule);
 static bool parse_to(struct parser *p, struct tree_rule *rule);
+static bool parse_also(struct parser *p, struct tree_rule *rule);
 static bool parse_header(struct parser *p, struct tree_rule *rule);
 static bool parse_body(struct parser *p, struct tree_rule *rule);
 
 /* Bits of enum tree_action. */
-#define ON_HTTP (1u << TREE_HTTP)
-#define ON_PUSH (1u << TREE_PUSH)
-#define ON_READ (ON_HTTP | 1u << TREE_LFS) /* whose bodies are no git's own */
-#define ON_ANY  0xffu
-#define ON_SENT (ON_ANY & ~(1u << TREE_CONNECT)) /* where there is a request to put a header into */
+#define ON_HTTP  (1u << TREE_HTTP)
+#define ON_PUSH  (1u << TREE_PUSH)
+#define ON_FETCH (1u << TREE_FETCH)
+#define ON_READ  (ON_HTTP | 1u << TREE_LFS) /* whose bodies are no git's own */
+#define ON_ANY   0xffu
+#define ON_SENT  (ON_ANY & ~(1u << TREE_CONNECT)) /* where there is a request to put a header into */
 
 static const struct {
     const char *word;
@@ -36,6 +38,7 @@ static const struct {
     [TREE_MAX_SIZE] = {"max-size", ON_PUSH, "`max-size` belongs to push rules", parse_max_size},
     [TREE_NOTE] = {"note", ON_ANY, NULL, parse_note},
     [TREE_TO] = {"to", ON_ANY, NULL, parse_to},
+    [TREE_ALSO] = {"also", ON_FETCH, "`also` belongs to fetch rules", parse_also},
     [TREE_SEND] = {"header", ON_READ, "`header` belongs to expectations about HTTP methods and lfs",
                    parse_header},
     [TREE_SEND_BODY] = {"body", ON_READ, "`body` belongs to expectations about HTTP methods and lfs",
@@ -58,12 +61,14 @@ bool parse_options(struct parser *p, struct tree_rule *rule) {
     while (p->t.kind != TOKEN_END) {
         int i = p->t.kind == TOKEN_WORD ? option_of(p->t.text) : -1;
         if (i < 0)
-            return parse_expected(
-                p,
-                "an option (with, where, limit, max-body, paths, max-size, to, note) or the end of the line",
-                rule->action == TREE_PUSH  ? "refs and operations stand before the options"
-                : rule->action == TREE_LFS ? "download, upload and lock stand before the options"
-                                           : NULL);
+            return parse_expected(p,
+                                  "an option (with, where, limit, max-body, paths, max-size, to, also, note) "
+                                  "or the end of the line",
+                                  rule->action == TREE_PUSH ? "refs and operations stand before the options"
+                                  : rule->action == TREE_FETCH ? "refs stand before the options"
+                                  : rule->action == TREE_LFS
+                                      ? "download, upload and lock stand before the options"
+                                      : NULL);
         if (!(options[i].actions & (1u << rule->action))) {
             p->lx.bad = true;
             diag_token(p->diags, &p->t, NULL, NULL, "%s", options[i].only);
@@ -264,6 +269,22 @@ static bool parse_to(struct parser *p, struct tree_rule *rule) {
             return parse_expected(p, "private, an address, or a network like 10.0.0.0/8", NULL);
         if (!parse_words_add(p, &rule->to, &p->t))
             return false;
+        parse_next(p);
+    } while (p->t.kind != TOKEN_END && !(p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)));
+    return true;
+}
+
+/* archive bundle-uri packfile-uris any-object */
+static bool parse_also(struct parser *p, struct tree_rule *rule) {
+    do {
+        unsigned extra = FACTS_PLAIN + 1;
+        while (extra < FACTS_EXTRAS &&
+               !(p->t.kind == TOKEN_WORD &&
+                 slice_eq(p->t.text, slice_str(facts_extra_name((enum facts_extra)extra)))))
+            extra++;
+        if (extra == FACTS_EXTRAS)
+            return parse_expected(p, "archive, bundle-uri, packfile-uris or any-object", NULL);
+        rule->also |= 1u << extra;
         parse_next(p);
     } while (p->t.kind != TOKEN_END && !(p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)));
     return true;

@@ -120,7 +120,7 @@ int policy_load_bundle(struct slice bundle, struct policy **out, struct policy_d
  * Judges one request. Formats nothing, and allocates nothing but for conditions on JSON and GraphQL bodies and for
  * regular expressions; its cost does not depend on rules for other hosts. Any `deny` that matches wins, then `ask`;
  * else the first matching `allow` in reading order decides and names credential and limits; else the request is
- * denied. All refs of a push stand or fall together.
+ * denied. All refs of a push, or of a fetch, stand or fall together.
  *
  * An `ask` permits (once a person agrees) what it matches read strictly, like an allow; and it holds what an allow
  * permits if it matches read generously, like a deny.
@@ -145,7 +145,14 @@ size_t policy_needs_body(const struct policy *p, const struct facts *f);
 bool policy_question(const struct policy *p, const struct facts *f, struct verdict *permitted,
                      struct buf *target, struct buf *body);
 
-/* The verdict on ref `i` of a push by itself (v->ref == i): for `ng <ref> <reason>` and for the record. */
+/*
+ * Whether a fetch from this repository is to be kept to some of its refs: a deny names refs of it, or no rule permits
+ * all of them with the credential that the request gets. Then each ref is judged (facts.refs), and one that is permitted
+ * with another credential is not to be shown either.
+ */
+bool policy_limits_fetch(const struct policy *p, const struct facts *f);
+
+/* The verdict on ref `i` of a push or a fetch by itself (v->ref == i): for `ng <ref> <reason>` and for the record. */
 void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, struct verdict *v);
 
 /* --- words for people -------------------------------------------------------------------------------------- */

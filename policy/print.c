@@ -31,8 +31,11 @@ void print_request(struct buf *out, const struct facts *f) {
     if (f->nrefs) {
         buf_putc(out, ' ');
         put_clean(out, f->refs[0].name);
-        buf_printf(out, " %s", facts_op_name(f->refs[0].op));
+        if (f->kind == FACTS_GIT_PUSH)
+            buf_printf(out, " %s", facts_op_name(f->refs[0].op));
     }
+    if (f->extra != FACTS_PLAIN)
+        buf_printf(out, " also %s", facts_extra_name(f->extra));
 }
 
 /* As a word of a policy, in quotes where it has to be. */

@@ -59,7 +59,8 @@ struct rule {
     const struct source *source;
     struct glob *refs; /* none: every ref */
     size_t nrefs;
-    unsigned ops; /* 1 << enum facts_op (of LFS: enum facts_lfs): those that the rule is about */
+    unsigned ops;  /* 1 << enum facts_op (of LFS: enum facts_lfs): those that the rule is about */
+    unsigned also; /* 1 << enum facts_extra: those that a fetch rule permits */
     bool ops_named;
     bool proved;          /* an `expect allow` came out by this rule */
     struct slice methods; /* as written, "GET,HEAD" */
@@ -116,6 +117,7 @@ struct policy {
     struct index index;
     struct regex_memory *regexes;
     bool looks_at_bodies; /* a rule has a condition on one */
+    bool limits_fetches;  /* a fetch rule names refs */
     const char **credentials;
     size_t ncredentials;
 };
@@ -128,6 +130,11 @@ bool index_build(struct policy *p);
 #define INDEX_LISTS_MAX 130
 size_t index_find(const struct index *ix, struct slice host, bool is_address,
                   const struct index_slot *lists[INDEX_LISTS_MAX]);
+
+/* Whether a rule is about a ref of this name; and about a push that changes these files: an allow takes one all of whose
+ * files match, a deny (`loose`) one of which one does. */
+bool rule_takes_ref(const struct rule *r, struct slice name, bool loose);
+bool rule_takes_changes(const struct rule *r, const struct facts *f, bool loose);
 
 /* policy_judge on a part of the policy: the rules of files that reach[i] tells. NULL: all. */
 void judge(const struct policy *p, const struct facts *f, const bool *reach, struct verdict *v);
@@ -152,6 +159,7 @@ enum stage {
     STAGE_ACTION, /* … the method does not; or it is a rule about something else */
     STAGE_PATH,
     STAGE_SLASH, /* … the path does but for the encoded slash */
+    STAGE_EXTRA, /* … a fetch rule does not permit what is asked for beside refs */
     STAGE_REF,
     STAGE_OP,
     STAGE_CHANGES,   /* … `paths` does not */

@@ -63,6 +63,7 @@ enum tree_option {
     TREE_MAX_SIZE,
     TREE_NOTE,
     TREE_TO,        /* private addresses that the host may resolve to */
+    TREE_ALSO,      /* of a fetch: what it may bring beside refs */
     TREE_SEND,      /* expectations: a header of the request */
     TREE_SEND_BODY, /* … its body */
     TREE_OPTIONS,
@@ -89,6 +90,7 @@ struct tree_rule {
     struct token option_words[TREE_OPTIONS]; /* the keyword of each that is there */
     struct token with, limit, max_body, max_size, note;
     struct tree_words paths, to;
+    unsigned also;             /* bits 1 << enum facts_extra */
     struct tree_words headers; /* expectations: name and value in turn */
     struct token body;
     struct tree_condition *where;

@@ -46,6 +46,7 @@ enum verdict_reason {
     REASON_NO_TUNNEL,   /* FACTS_TUNNEL: no rule passes this host through unread */
     REASON_WRITE_UNREADABLE, /* a request to a forge's API: what it writes can't be read for certain, `failed_why` */
     REASON_WRITE_UNKNOWN, /* … it may write to a repository that push rules speak of, and is in no table */
+    REASON_EXTRA,         /* fetch rules name the repository, none permits facts.extra */
 };
 
 /* Where a rule stands. Points into the policy. */

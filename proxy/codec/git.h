@@ -15,13 +15,14 @@ enum git_kind {
     GIT_DISCOVER_PUSH,  /* GET …/info/refs?service=git-receive-pack */
     GIT_FETCH,          /* POST …/git-upload-pack */
     GIT_PUSH,           /* POST …/git-receive-pack */
-    GIT_REFUSED,        /* looks like git to some server, and is not one of the four to the letter */
+    GIT_ARCHIVE,        /* POST …/git-upload-archive */
+    GIT_REFUSED,        /* looks like git to some server, and is not one of these to the letter */
 };
 
 struct git_request {
     enum git_kind kind;
     struct slice
-        repository; /* of the four: the part of `path` before the endpoint ("/acme/app.git"), never empty */
+        repository; /* of the others: the part of `path` before the endpoint ("/acme/app.git"), never empty */
     const char *reason; /* of GIT_REFUSED: a static sentence */
     bool discovery;     /* of GIT_REFUSED: answer as for a discovery */
 };
@@ -33,10 +34,12 @@ void git_classify(struct git_request *out, struct slice method, struct slice pat
                   struct slice content_type);
 
 /* The names of the media types, for answers. */
-#define GIT_PUSH_RESULT   "application/x-git-receive-pack-result"
-#define GIT_FETCH_RESULT  "application/x-git-upload-pack-result"
-#define GIT_PUSH_REQUEST  "application/x-git-receive-pack-request"
-#define GIT_FETCH_REQUEST "application/x-git-upload-pack-request"
+#define GIT_PUSH_RESULT     "application/x-git-receive-pack-result"
+#define GIT_FETCH_RESULT    "application/x-git-upload-pack-result"
+#define GIT_PUSH_REQUEST    "application/x-git-receive-pack-request"
+#define GIT_FETCH_REQUEST   "application/x-git-upload-pack-request"
+#define GIT_FETCH_REFS      "application/x-git-upload-pack-advertisement"
+#define GIT_ARCHIVE_REQUEST "application/x-git-upload-archive-request"
 
 enum git_encoding { GIT_ENCODING_NONE, GIT_ENCODING_GZIP, GIT_ENCODING_UNKNOWN };
 
@@ -109,6 +112,9 @@ const char *git_op_name(enum git_op op);
 
 /* git's check-ref-format for a full name under refs/; one_level admits refs/x (git does for deletions). */
 bool git_ref_valid(struct slice ref, bool one_level);
+
+/* An object's id: 40 or 64 hexadecimal digits, in lower case as git writes them. */
+bool git_id_valid(struct slice id);
 
 /* ---- refusing ---- */
 

@@ -87,7 +87,7 @@ static const struct {
     {INFO_REFS, {"/info/refs", 10}, NULL, GIT_NOT},
     {UPLOAD_PACK, {"/git-upload-pack", 16}, GIT_FETCH_REQUEST, GIT_FETCH},
     {RECEIVE_PACK, {"/git-receive-pack", 17}, GIT_PUSH_REQUEST, GIT_PUSH},
-    {UPLOAD_ARCHIVE, {"/git-upload-archive", 19}, NULL, GIT_NOT},
+    {UPLOAD_ARCHIVE, {"/git-upload-archive", 19}, GIT_ARCHIVE_REQUEST, GIT_ARCHIVE},
 };
 
 #define ENDPOINTS (sizeof(endpoints) / sizeof(endpoints[0]))
@@ -200,7 +200,8 @@ static struct slice media_type(struct slice content_type) {
 }
 
 static bool is_git_type(struct slice type) {
-    return slice_caseeq(type, SLICE(GIT_PUSH_REQUEST)) || slice_caseeq(type, SLICE(GIT_FETCH_REQUEST));
+    return slice_caseeq(type, SLICE(GIT_PUSH_REQUEST)) || slice_caseeq(type, SLICE(GIT_FETCH_REQUEST)) ||
+           slice_caseeq(type, SLICE(GIT_ARCHIVE_REQUEST));
 }
 
 /* No endpoint in any reading. */
@@ -244,8 +245,6 @@ void git_classify(struct git_request *out, struct slice method, struct slice pat
         classify_discovery(out, reads, query);
     } else if (!slice_eq(method, SLICE("POST"))) {
         refuse(out, "a git endpoint by another method than POST", false);
-    } else if (!endpoints[row].media_type) {
-        refuse(out, "a git service that is not let through", false);
     } else if (!slice_caseeq(type, slice_str(endpoints[row].media_type))) {
         refuse(out, "a git request with another Content-Type than its endpoint's", false);
     } else {

@@ -46,13 +46,6 @@ static int refuse(struct git_push *push, int err, const char *text) {
 
 /* ---- ids and capabilities ---- */
 
-static bool is_id(struct slice s) {
-    for (size_t i = 0; i < s.n; i++)
-        if (!ascii_digit(s.p[i]) && !(s.p[i] >= 'a' && s.p[i] <= 'f'))
-            return false;
-    return s.n == 40 || s.n == 64;
-}
-
 static bool is_zero(struct slice id) {
     for (size_t i = 0; i < id.n; i++)
         if (id.p[i] != '0')
@@ -62,7 +55,7 @@ static bool is_zero(struct slice id) {
 
 /* Every id of a push has the length of the first, and that of the object format named. */
 static int check_id(struct git_push *push, struct slice id) {
-    if (!is_id(id))
+    if (!git_id_valid(id))
         return refuse(push, ERR_PARSE, "a malformed object id in the push's command list");
     if (push->caps.id_digits == 0)
         push->caps.id_digits = (int)id.n;

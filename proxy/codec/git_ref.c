@@ -1,5 +1,5 @@
 /*
- * Names of refs, by git's check-ref-format.
+ * Names of refs, by git's check-ref-format, and ids of objects.
  */
 #include "proxy/codec/git.h"
 
@@ -53,4 +53,11 @@ bool git_ref_valid(struct slice ref, bool one_level) {
         parts++;
     }
     return parts > 1 || one_level;
+}
+
+bool git_id_valid(struct slice s) {
+    for (size_t i = 0; i < s.n; i++)
+        if (!ascii_digit(s.p[i]) && !(s.p[i] >= 'a' && s.p[i] <= 'f'))
+            return false;
+    return s.n == 40 || s.n == 64;
 }

@@ -112,7 +112,25 @@ static void take_endpoint(struct request *r) {
         r->f.kind = FACTS_GIT_PUSH;
 }
 
-/* METHOD URL, lfs URL [WORD], fetch URL, push URL [REF [OPERATION | OLD NEW]], tunnel URL */
+/* [REF | also WORD] */
+static int take_fetched(struct request *r, int argc, char **argv, struct errmsg *msg) {
+    if (strcmp(argv[0], "also") == 0 && argc == 2)
+        for (unsigned extra = FACTS_PLAIN + 1; extra < FACTS_EXTRAS; extra++)
+            if (strcmp(argv[1], facts_extra_name((enum facts_extra)extra)) == 0) {
+                r->f.extra = (enum facts_extra)extra;
+                return 0;
+            }
+    if (argc > 1 || strcmp(argv[0], "also") == 0)
+        return errmsg_set(
+            msg, ERR_USAGE,
+            "behind the URL stand a ref, or `also` and archive, bundle-uri, packfile-uris or any-object");
+    r->ref.name = slice_str(argv[0]);
+    r->f.refs = &r->ref;
+    r->f.nrefs = 1;
+    return 0;
+}
+
+/* METHOD URL, lfs URL [WORD], fetch URL [REF | also WORD], push URL [REF [OPERATION | OLD NEW]], tunnel URL */
 static int read_request(struct request *r, int argc, char **argv, struct errmsg *msg) {
     struct slice what = slice_str(argv[0]);
     enum facts_kind kind = slice_eq(what, SLICE("fetch"))    ? FACTS_GIT_FETCH
@@ -128,6 +146,8 @@ static int read_request(struct request *r, int argc, char **argv, struct errmsg 
         return take_lfs(r, argc - 2, argv + 2, msg);
     if (kind == FACTS_HTTP)
         take_endpoint(r);
+    if (argc > 2 && kind == FACTS_GIT_FETCH)
+        return take_fetched(r, argc - 2, argv + 2, msg);
     if (argc > 2 && kind != FACTS_GIT_PUSH)
         return errmsg_set(msg, ERR_USAGE, "'%s' stands behind the URL", argv[2]);
     if (argc > 2) {
@@ -173,7 +193,7 @@ int command_policy_explain(int argc, char **argv) {
     int status = tool_begin(
         &t, "policy explain",
         "usage: exeat policy explain [OPTION]... FILE METHOD URL\n"
-        "       exeat policy explain [OPTION]... FILE fetch URL\n"
+        "       exeat policy explain [OPTION]... FILE fetch URL [REF | also WORD]\n"
         "       exeat policy explain [OPTION]... FILE lfs URL [download|upload|lock]\n"
         "       exeat policy explain [OPTION]... FILE push URL [REF [create|update|delete|force | OLD NEW]]\n"
         "\n"

@@ -26,9 +26,14 @@ bool bodygate_begin(struct xchg *x) {
         x->facts.body_state = FACTS_BODY_OVER;
         return false;
     }
+    x->holding = true;
+    bodygate_ask(x, most);
+    return true;
+}
+
+void bodygate_ask(struct xchg *x, size_t most) {
     buf_init(&x->held, most + IO_SCRATCH);
     x->held_most = most;
-    x->holding = true;
     xchg_enter(x, XCHG_SECTION);
     if (x->req.expect_continue) {
         x->proceed_said = true;
@@ -36,19 +41,23 @@ bool bodygate_begin(struct xchg *x) {
     }
     if (x->state == XCHG_SECTION)
         x->client->want_body(x, true);
-    return true;
 }
 
-void bodygate_feed(struct xchg *x, struct slice bytes) {
+bool bodygate_keep(struct xchg *x, struct slice bytes) {
     if (x->box->held + bytes.n > BODYGATE_BOX_MAX) {
         refusal_other(x, "bodies-held", SLICE("this sandbox has too many bodies waiting to be judged"));
-        return;
+        return false;
     }
     x->box->held += bytes.n;
     x->held_counted += bytes.n;
-    if (buf_put(&x->held, bytes))
-        refusal_trouble(x, 503, "no-memory", "out of memory");
-    else if (buf_len(&x->held) > x->held_most)
+    if (buf_put(&x->held, bytes) == 0)
+        return true;
+    refusal_trouble(x, 503, "no-memory", "out of memory");
+    return false;
+}
+
+void bodygate_feed(struct xchg *x, struct slice bytes) {
+    if (bodygate_keep(x, bytes) && buf_len(&x->held) > x->held_most)
         gate_judge(x, FACTS_BODY_OVER);
 }
 

@@ -22,6 +22,11 @@ bool bodygate_begin(struct xchg *x);
 void bodygate_feed(struct xchg *x, struct slice bytes);
 void bodygate_body_end(struct xchg *x);
 
+/* For another gate that judges a body as a whole: asks for it (XCHG_SECTION), to be held up to `most` bytes, and keeps
+ * a piece of it in x->held. False: it was refused, the exchange is over. */
+void bodygate_ask(struct xchg *x, size_t most);
+bool bodygate_keep(struct xchg *x, struct slice bytes);
+
 /* Gives back what is held. */
 void bodygate_release(struct xchg *x);
 

@@ -338,6 +338,7 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
     box->names = sandbox->names;
     box->why = sandbox->why;
     box->limits = sandbox->limits;
+    box->shown = sandbox->shown;
     box->pool = pool;
     memcpy(box->name, sandbox->name.p, sandbox->name.n);
     box->next = engine->boxes;

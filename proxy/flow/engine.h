@@ -82,6 +82,7 @@ struct engine_sandbox {
     struct names *names;         /* borrowed likewise; NULL: no address is known to mean a name */
     struct why *why;             /* borrowed likewise; NULL: no decision is remembered */
     struct limits *limits;       /* borrowed likewise; NULL: rules with a `limit` permit nothing */
+    struct shown *shown; /* borrowed likewise; NULL: where fetches are kept to some refs, none is permitted */
     struct engine_listener listeners[ENGINE_LISTENERS_MAX];
     size_t nlisteners;
 };

@@ -5,7 +5,8 @@
 static enum facts_kind facts_kind_of(enum git_kind kind) {
     switch (kind) {
     case GIT_DISCOVER_FETCH:
-    case GIT_FETCH: return FACTS_GIT_FETCH;
+    case GIT_FETCH:
+    case GIT_ARCHIVE: return FACTS_GIT_FETCH;
     case GIT_DISCOVER_PUSH:
     case GIT_PUSH: return FACTS_GIT_PUSH;
     case GIT_NOT:
@@ -36,6 +37,7 @@ void facts_from_request(struct xchg *x) {
         .method = x->req.method,
         .path = t->path,
         .query = t->query,
+        .extra = x->git.kind == GIT_ARCHIVE ? FACTS_ARCHIVE : FACTS_PLAIN,
         .field = facts_header,
         .field_arg = x,
         .body_state = x->body_done ? FACTS_BODY_WHOLE : FACTS_BODY_UNREAD,

@@ -57,6 +57,7 @@ void gitgate_record(struct xchg *x, struct record *r) {
     case GIT_FETCH: r->git_service = SLICE("git-upload-pack"); break;
     case GIT_DISCOVER_PUSH:
     case GIT_PUSH: r->git_service = SLICE("git-receive-pack"); break;
+    case GIT_ARCHIVE: r->git_service = SLICE("git-upload-archive"); break;
     case GIT_REFUSED: break;
     }
     if (x->gate) {

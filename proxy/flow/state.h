@@ -45,10 +45,11 @@ struct box {
     size_t nlisteners;
     struct conn *conns;
     size_t nconns;
-    size_t held;     /* bytes of bodies that wait to be judged */
-    struct why *why; /* its last decisions */
+    size_t held;         /* bytes of bodies that wait to be judged */
+    struct why *why;     /* its last decisions */
+    struct shown *shown; /* objects of git's that it may ask for */
     struct limits *limits;
-    size_t nstreams; /* of HTTP/2, on all connections */
+    size_t nstreams;     /* of HTTP/2, on all connections */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
 

@@ -9,6 +9,7 @@
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/doorgate.h"
 #include "proxy/flow/errand.h"
+#include "proxy/flow/fetchgate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
 #include "proxy/flow/recorder.h"
@@ -193,6 +194,8 @@ void xchg_end(struct xchg *x, bool whole) {
     lfsgate_end(x);
     doorgate_free(x->door);
     x->door = NULL;
+    fetchgate_free(x->fetch);
+    x->fetch = NULL;
     bodygate_release(x);
     engine->stats.exchanges--;
     x->next = engine->dead_xchgs;
@@ -223,6 +226,8 @@ void xchg_start(struct xchg *x, int parse_error) {
 void xchg_body(struct xchg *x, struct slice bytes) {
     if (x->state == XCHG_SECTION && x->holding)
         bodygate_feed(x, bytes);
+    else if (fetchgate_reads(x))
+        fetchgate_feed(x, bytes);
     else if (gitgate_reads(x))
         gitgate_feed(x, bytes);
     else if (x->state == XCHG_RELAY)
@@ -232,6 +237,8 @@ void xchg_body(struct xchg *x, struct slice bytes) {
 void xchg_body_end(struct xchg *x, struct http_field *trailers, size_t n) {
     if (x->state == XCHG_SECTION && x->holding)
         bodygate_body_end(x);
+    else if (fetchgate_reads(x))
+        fetchgate_body_end(x);
     else if (gitgate_reads(x))
         gitgate_body_end(x);
     else if (x->state == XCHG_RELAY)

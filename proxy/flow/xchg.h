@@ -36,6 +36,7 @@
 
 struct errand;
 struct doorgate;
+struct fetchgate;
 struct gitgate;
 struct lfsgate;
 
@@ -121,14 +122,15 @@ struct xchg {
     struct buf held; /* of the body, until a condition on it is judged (bodygate.h) */
     size_t held_most, held_counted;
     bool holding;
-    bool judged;            /* facts and verdict mean something */
-    struct gitgate *gate;   /* of a push */
-    struct lfsgate *lfs;    /* of a batch of Git LFS, or a transfer that fields are kept for */
-    struct doorgate *door;  /* of a request to a forge's API, when the forge was asked (doorgate.h) */
-    struct errand *errands; /* under way (errand.h) */
-    unsigned nerrands;      /* ever */
-    bool body_done;         /* all of the request's body has come */
-    bool internal;          /* exeat's own host: no record */
+    bool judged;             /* facts and verdict mean something */
+    struct gitgate *gate;    /* of a push */
+    struct fetchgate *fetch; /* of a fetch, or of the discovery before it */
+    struct lfsgate *lfs;     /* of a batch of Git LFS, or a transfer that fields are kept for */
+    struct doorgate *door;   /* of a request to a forge's API, when the forge was asked (doorgate.h) */
+    struct errand *errands;  /* under way (errand.h) */
+    unsigned nerrands;       /* ever */
+    bool body_done;          /* all of the request's body has come */
+    bool internal;           /* exeat's own host: no record */
 
     /* the credential */
     const struct binding *binding;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "proxy/flow/fetchgate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
 #include "proxy/flow/refusal.h"
@@ -85,6 +86,12 @@ static bool answer_final(struct xchg *x) {
     x->status = (unsigned)resp->status;
     x->up_keep = resp->keep_alive;
     x->keep_ms = answer_keep_ms(resp);
+    const char *unfit = fetchgate_head(x);
+    if (unfit) {
+        x->answer_head = false;
+        xchg_answer_broken(x, 502, "git-answer", unfit);
+        return false;
+    }
     if (lfsgate_answer_begin(x))
         return x->state == XCHG_RELAY;
     if (x->client->head(x, resp)) {
@@ -126,10 +133,15 @@ void xchg_answer_data(struct xchg *x, struct slice bytes) {
         return;
     }
     gitgate_answer(x, bytes);
-    x->client->data(x, bytes);
+    if (x->fetch)
+        fetchgate_data(x, bytes);
+    else
+        x->client->data(x, bytes);
 }
 
 void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n) {
+    if (!fetchgate_end(x))
+        return;
     x->answer_done = true;
     if (x->answer_held) {
         lfsgate_answer_end(x);

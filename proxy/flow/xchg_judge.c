@@ -6,6 +6,7 @@
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/doorgate.h"
 #include "proxy/flow/facts.h"
+#include "proxy/flow/fetchgate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/internal.h"
 #include "proxy/flow/refusal.h"
@@ -137,6 +138,8 @@ void xchg_decide(struct xchg *x) {
             refusal_policy(x);
     } else if (x->git.kind == GIT_PUSH)
         gitgate_begin(x); /* which asks for limits when the push itself is permitted */
+    else if (x->git.kind == GIT_FETCH || x->git.kind == GIT_DISCOVER_FETCH)
+        fetchgate_begin(x);
     else if (!xchg_limited(x))
         xchg_go(x);
 }

@@ -21,7 +21,7 @@
  *                         keeper is ready, after the two above
  *     IPC_START           str ca.pem, u8 1 if values of queries are recorded
  *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), fd why (proxy/flow/why.h),
- *                         fd limits (proxy/flow/limits.h), u32 n,
+ *                         fd limits (proxy/flow/limits.h), fd shown (proxy/flow/shown.h), u32 n,
  *                         n × (u8 enum ipc_listener, fd socket)
  *     IPC_SANDBOX_END     u64 sandbox
  *   to the scribe

@@ -11,6 +11,7 @@
 #include "proxy/flow/resolve.h"
 #include "proxy/flow/sink_redis.h"
 #include "proxy/flow/limits.h"
+#include "proxy/flow/shown.h"
 #include "proxy/flow/why.h"
 #include "proxy/process/sources.h"
 #include "proxy/process/state.h"
@@ -196,7 +197,8 @@ int prepare(const struct config *config, struct prepared *p, struct buf *out) {
         r = prepare_state(p, out);
     struct errmsg msg;
     if (r == 0 && ((r = names_new(&p->sandbox.names, &msg)) < 0 || (r = why_new(&p->sandbox.why, &msg)) < 0 ||
-                   (r = limits_new(policy_rule_count(p->sandbox.policy), &p->sandbox.limits, &msg)) < 0))
+                   (r = limits_new(policy_rule_count(p->sandbox.policy), &p->sandbox.limits, &msg)) < 0 ||
+                   (r = shown_new(&p->sandbox.shown, &msg)) < 0))
         complain(out, r, &msg);
     if (r < 0 && buf_len(out) == 0)
         buf_printf(out, "exeat: %s\n", err_text(r));
@@ -216,6 +218,7 @@ void prepare_release(struct prepared *p) {
     names_free(p->sandbox.names);
     why_free(p->sandbox.why);
     limits_free(p->sandbox.limits);
+    shown_free(p->sandbox.shown);
     vault_free(p->vault);
     buf_release(&p->vault_text);
     buf_release(&p->roots);

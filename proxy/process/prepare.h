@@ -14,6 +14,7 @@
 
 struct limits;
 struct names;
+struct shown;
 struct why;
 
 #define PREPARE_TEXT_MAX (256u << 10) /* of all complaints together */
@@ -27,6 +28,7 @@ struct prepared_sandbox {
     struct names *names;   /* the table of synthetic addresses, shared with the workers */
     struct why *why;       /* its last decisions, likewise */
     struct limits *limits; /* how often its rules have permitted, likewise */
+    struct shown *shown;   /* which objects of git's it was shown, likewise */
 };
 
 struct prepared {

@@ -15,6 +15,7 @@
 #include "netns/doctor.h"
 #include "netns/names.h"
 #include "proxy/flow/limits.h"
+#include "proxy/flow/shown.h"
 #include "proxy/flow/why.h"
 #include "proxy/process/cage.h"
 #include "proxy/process/children.h"
@@ -160,6 +161,7 @@ static int hand_over(struct supervisor *s) {
     msg_put_fd(&m, names_fd(p->names));
     msg_put_fd(&m, why_fd(p->why));
     msg_put_fd(&m, limits_fd(p->limits));
+    msg_put_fd(&m, shown_fd(p->shown));
     msg_put_u32(&m, n);
     for (size_t i = 0; i < 6; i++)
         put_listener(&m, kinds[i], *fds[i]);

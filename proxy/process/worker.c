@@ -23,6 +23,7 @@
 #include "proxy/flow/recorder.h"
 #include "proxy/flow/resolve.h"
 #include "proxy/flow/upstream.h"
+#include "proxy/flow/shown.h"
 #include "proxy/flow/why.h"
 #include "proxy/process/config.h"
 #include "proxy/process/ipc.h"
@@ -48,6 +49,7 @@ struct worker_sandbox {
     struct names *names;
     struct why *why;
     struct limits *limits;
+    struct shown *shown;
     struct nameserver *nameserver;
 };
 
@@ -295,6 +297,7 @@ static void sandbox_free(struct worker_sandbox *s) {
     names_free(s->names);
     why_free(s->why);
     limits_free(s->limits);
+    shown_free(s->shown);
     policy_free(s->policy);
     free(s);
 }
@@ -336,7 +339,7 @@ static int take_listeners(struct worker_sandbox *s, struct msg_in *m, struct eng
 }
 
 /* What a sandbox has in memory files, in the order of the message. */
-enum { FD_POLICY, FD_NAMES, FD_WHY, FD_LIMITS, FD_COUNT };
+enum { FD_POLICY, FD_NAMES, FD_WHY, FD_LIMITS, FD_SHOWN, FD_COUNT };
 
 /* Descriptors that were taken are -1 then. */
 static int attach(struct worker_sandbox *s, int fds[FD_COUNT], struct errmsg *msg) {
@@ -353,6 +356,10 @@ static int attach(struct worker_sandbox *s, int fds[FD_COUNT], struct errmsg *ms
         r = limits_attach(fds[FD_LIMITS], policy_rule_count(s->policy), &s->limits, msg);
         fds[FD_LIMITS] = -1;
     }
+    if (r == 0) {
+        r = shown_attach(fds[FD_SHOWN], &s->shown, msg);
+        fds[FD_SHOWN] = -1;
+    }
     return r;
 }
 
@@ -368,7 +375,8 @@ static int open_sandbox(struct worker_sandbox *s, struct msg_in *m, int fds[FD_C
                                     .policy = s->policy,
                                     .names = s->names,
                                     .why = s->why,
-                                    .limits = s->limits};
+                                    .limits = s->limits,
+                                    .shown = s->shown};
     r = take_listeners(s, m, &config);
     if (r == 0)
         return engine_add_sandbox(s->worker->engine, &config, msg);

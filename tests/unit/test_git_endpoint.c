@@ -12,7 +12,8 @@
 #define UP "application/x-git-upload-pack-request"
 #define RP "application/x-git-receive-pack-request"
 
-static const char *const kinds[] = {"not", "discover-fetch", "discover-push", "fetch", "push", "refused"};
+static const char *const kinds[] = {"not",  "discover-fetch", "discover-push", "fetch",
+                                    "push", "archive",        "refused"};
 
 /* method, target as received, content type: kind, repository */
 static const struct {
@@ -73,6 +74,9 @@ static const struct {
     {"PUT", "/r.git/git-receive-pack", RP, "refused", ""},
     {"OPTIONS", "/r.git/git-upload-pack", "", "refused", ""},
     {"POST", "/r.git/git-upload-archive", "", "refused", ""},
+    {"POST", "/r.git/git-upload-archive", UP, "refused", ""},
+    {"POST", "/r.git/git-upload-archive", "application/x-git-upload-archive-request", "archive", "/r.git"},
+    {"POST", "/r.git/Git-Upload-Archive", "application/x-git-upload-archive-request", "refused", ""},
     /* content types */
     {"POST", "/r.git/git-receive-pack", UP, "refused", ""},
     {"POST", "/r.git/git-receive-pack", "", "refused", ""},

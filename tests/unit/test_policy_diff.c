@@ -85,6 +85,17 @@ static void git(void **state) {
             2, PARTS("force", "ceases to be permitted"));
     differs("allow fetch https://a.test/r\n", "allow fetch https://a.test/r\ndeny GET https://a.test/**\n", 1,
             PARTS("- fetch https://a.test/r"));
+    differs("allow fetch https://a.test/r\n", "allow fetch https://a.test/r refs/heads/*\n", 1,
+            PARTS("- fetch https://a.test/r", "after: refs/", ": no rule allows a fetch of this ref"));
+    differs(
+        "allow fetch https://a.test/r refs/heads/a\n", "allow fetch https://a.test/r refs/heads/*\n", 1,
+        PARTS("+ fetch https://a.test/r refs/heads/*", "for example: fetch https://a.test/r refs/heads/x"));
+    differs("allow fetch https://a.test/r\n",
+            "allow fetch https://a.test/r\ndeny fetch https://a.test/r refs/heads/s/*\n", 1,
+            PARTS("- fetch https://a.test/r", "after: refs/heads/s/", "denied by t.policy:2"));
+    differs("allow fetch https://a.test/r\n", "allow fetch https://a.test/r also archive any-object\n", 2,
+            PARTS("+ fetch https://a.test/r also archive", "+ fetch https://a.test/r also any-object",
+                  "before: no rule about this repository permits `also archive`"));
     /* letter case and .git make no difference to a forge */
     differs("allow fetch https://a.test/R.git\n", "allow fetch https://a.test/r/\n", 0,
             PARTS("no difference"));
@@ -107,6 +118,7 @@ static const char *const hosts[] = {"a.test", "b.test", "*.test", "x.a.test", "*
 static const char *const methods[] = {"GET", "GET,HEAD", "POST", "*", "HEAD"};
 static const char *const refs[] = {"",       "refs/heads/*", "refs/heads/**", "refs/heads/a", "refs/tags/*",
                                    "refs/**"};
+static const char *const also[] = {"", "", "", "also bundle-uri", "also any-object"};
 static const char *const ops[] = {"", "create", "update", "delete", "force", "create delete"};
 
 #define PICK(list) list[next(sizeof list / sizeof *list)]
@@ -128,6 +140,10 @@ static void random_policy(char *text, size_t size) {
         if (strcmp(path, "/") == 0)
             path = "/r";
         const char *ref = kind ? PICK(refs) : "", *op = *ref ? PICK(ops) : "";
+        if (kind == 0 && *verb != 'd')
+            op = PICK(also);
+        if (kind == 0 && strcmp(verb, "ask") != 0 && next(2))
+            ref = PICK(refs);
         n += (size_t)snprintf(text + n, size - n, "%s %s %s://%s%s%s %s %s\n", verb, kind ? "push" : "fetch",
                               scheme, host, port, path, ref, op);
     }
@@ -168,6 +184,13 @@ static void random_request(struct asking *a) {
     asking_init(a, kind ? FACTS_GIT_PUSH : FACTS_GIT_FETCH, strstr(url, "info/refs") ? "GET" : "POST", url);
     if (kind == 1 && !discovery)
         asking_ref(a, PICK(asked_refs), (enum facts_op)next(4), false);
+    if (kind == 0 && slice_eq(a->f.method, SLICE("POST"))) {
+        uint32_t what = next(3);
+        if (what == 0)
+            asking_ref(a, PICK(asked_refs), FACTS_CREATE, false);
+        else if (what == 1)
+            a->f.extra = next(2) ? FACTS_BUNDLE_URI : FACTS_ANY_OBJECT;
+    }
 }
 
 /* A group names the permitting rule that makes the difference. */
@@ -210,7 +233,12 @@ static bool asked_differ(const struct policy *p, const struct policy *q, enum fa
     struct asking a;
     struct verdict v, w;
     asking_init(&a, kind, method, url);
-    for (unsigned k = FACTS_CREATE; *ref && k <= FACTS_FORCE; k++)
+    for (unsigned extra = FACTS_PLAIN + 1; extra < FACTS_EXTRAS; extra++)
+        if (strcmp(ref, "also") == 0 && strcmp(op, facts_extra_name((enum facts_extra)extra)) == 0)
+            a.f.extra = (enum facts_extra)extra;
+    if (kind == FACTS_GIT_FETCH && *ref && a.f.extra == FACTS_PLAIN)
+        asking_ref(&a, ref, FACTS_CREATE, false);
+    for (unsigned k = FACTS_CREATE; kind == FACTS_GIT_PUSH && *ref && k <= FACTS_FORCE; k++)
         if (strcmp(op, facts_op_name((enum facts_op)k)) == 0)
             asking_ref(&a, ref, (enum facts_op)k, false);
     policy_judge(p, &a.f, &v);
@@ -254,8 +282,8 @@ static void prove_examples(const struct policy *p, const struct policy *q) {
         char *end = strchr(at, '\n');
         *end = 0;
         int words = sscanf(at, "%63s %1023s %255s %31s", method, url, ref, op);
-        assert_true(words == 2 || words == 4);
         bool push = strcmp(method, "push") == 0;
+        assert_true(words == 2 || words == 4 || (words == 3 && !push));
         bool differ = push || strcmp(method, "fetch") == 0
                           ? git_differs(p, q, push, url, ref, op)
                           : asked_differ(p, q, FACTS_HTTP, method, url, "", "");

@@ -54,6 +54,68 @@ static void test_fetch(void **state) {
     }
 }
 
+/* Refs of a fetch, and what it may bring beside them. NULL: the request as such. */
+static struct verdict ask_fetched(const struct policy *p, const char *ref, enum facts_extra extra,
+                                  bool *limited) {
+    struct asking a;
+    struct verdict v;
+    asking_init(&a, FACTS_GIT_FETCH, "POST", REPO ".git/git-upload-pack");
+    if (ref)
+        asking_ref(&a, ref, FACTS_CREATE, false);
+    a.f.extra = extra;
+    policy_judge(p, &a.f, &v);
+    *limited = policy_limits_fetch(p, &a.f);
+    buf_release(&a.path);
+    return v;
+}
+
+static void test_fetched_refs(void **state) {
+    static const struct {
+        const char *rules;
+        bool limited;
+        const char *ref;
+        enum facts_extra extra;
+        enum verdict_reason reason;
+    } rows[] = {
+        {"allow fetch " REPO, false, "refs/heads/x", FACTS_PLAIN, REASON_ALLOWED},
+        {"allow fetch " REPO, false, NULL, FACTS_ANY_OBJECT, REASON_EXTRA},
+        {"allow fetch " REPO " refs/heads/*", true, NULL, FACTS_PLAIN, REASON_ALLOWED},
+        {"allow fetch " REPO " refs/heads/*", true, "refs/heads/x", FACTS_PLAIN, REASON_ALLOWED},
+        {"allow fetch " REPO " refs/heads/*", true, "refs/heads/x/y", FACTS_PLAIN, REASON_REFS},
+        {"allow fetch " REPO " refs/heads/*", true, "refs/HEADS/x", FACTS_PLAIN, REASON_REFS},
+        {"allow fetch " REPO " refs/heads/* also any-object", true, NULL, FACTS_ANY_OBJECT, REASON_ALLOWED},
+        {"allow fetch " REPO " refs/heads/* also any-object", true, NULL, FACTS_BUNDLE_URI, REASON_EXTRA},
+        {"allow fetch " REPO " also archive bundle-uri", false, NULL, FACTS_ARCHIVE, REASON_ALLOWED},
+        /* a deny of some refs leaves the rest, and takes what may hold them */
+        {"allow fetch " REPO "\ndeny fetch " REPO " refs/heads/s/*", true, NULL, FACTS_PLAIN, REASON_ALLOWED},
+        {"allow fetch " REPO "\ndeny fetch " REPO " refs/heads/s/*", true, "refs/heads/a", FACTS_PLAIN,
+         REASON_ALLOWED},
+        {"allow fetch " REPO "\ndeny fetch " REPO " refs/heads/s/*", true, "refs/heads/S/a", FACTS_PLAIN,
+         REASON_DENIED_BY_RULE},
+        {"allow fetch " REPO " also archive\ndeny fetch " REPO " refs/heads/s", true, NULL, FACTS_ARCHIVE,
+         REASON_DENIED_BY_RULE},
+        {"allow fetch " REPO "\ndeny fetch https://g.test/other refs/heads/s", false, "refs/heads/s",
+         FACTS_PLAIN, REASON_ALLOWED},
+        /* a rule for all refs lifts the limit, but not with another credential than the one that is lent */
+        {"allow fetch " REPO " refs/heads/a\nallow fetch " REPO, false, "refs/heads/b", FACTS_PLAIN,
+         REASON_ALLOWED},
+        {"allow fetch " REPO " refs/heads/a with x\nallow fetch " REPO " with y", true, "refs/heads/b",
+         FACTS_PLAIN, REASON_ALLOWED},
+        {"allow fetch " REPO " refs/heads/a\nask fetch " REPO, false, NULL, FACTS_PLAIN, REASON_ASKED},
+        {"allow push " REPO " refs/heads/a", false, NULL, FACTS_PLAIN, REASON_FETCH},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool limited;
+        struct policy *p = load_text(rows[i].rules);
+        struct verdict v = ask_fetched(p, rows[i].ref, rows[i].extra, &limited);
+        if (v.reason != rows[i].reason || limited != rows[i].limited)
+            fail_msg("%s: %s %s: %s, limited %d", rows[i].rules, rows[i].ref ? rows[i].ref : "",
+                     facts_extra_name(rows[i].extra), verdict_reason_code(v.reason), limited);
+        policy_free(p);
+    }
+}
+
 /* Whatever looks like git's endpoint to some server is not permitted as plain HTTP. */
 static void test_git_as_http(void **state) {
     static const char *const like[] = {
@@ -297,6 +359,22 @@ static void test_words(void **state) {
     policy_free(p);
 }
 
+static void test_words_of_fetch(void **state) {
+    struct policy *p = load_text("allow fetch " REPO " refs/heads/a");
+    struct asking a;
+    (void)state;
+    asking_init(&a, FACTS_GIT_FETCH, "POST", REPO ".git/git-upload-pack");
+    asking_ref(&a, "refs/heads/b", FACTS_CREATE, false);
+    check_words(p, &a.f, "refs/heads/b: no rule allows a fetch of this ref",
+                "allow fetch " REPO " refs/heads/b");
+    a.f.nrefs = 0;
+    a.f.extra = FACTS_BUNDLE_URI;
+    check_words(p, &a.f, "no rule about this repository permits `also bundle-uri`",
+                "allow fetch " REPO " also bundle-uri");
+    buf_release(&a.path);
+    policy_free(p);
+}
+
 static void test_words_of_git(void **state) {
     struct policy *p =
         load_text("allow push " REPO " refs/heads/fix/*\ndeny push " REPO " refs/heads/fix/no");
@@ -351,10 +429,16 @@ static void test_words_of_git(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fetch),     cmocka_unit_test(test_git_as_http),
-        cmocka_unit_test(test_push),      cmocka_unit_test(test_discovery),
-        cmocka_unit_test(test_many_refs), cmocka_unit_test(test_mixed_credentials),
-        cmocka_unit_test(test_words),     cmocka_unit_test(test_words_of_git),
+        cmocka_unit_test(test_fetch),
+        cmocka_unit_test(test_git_as_http),
+        cmocka_unit_test(test_fetched_refs),
+        cmocka_unit_test(test_push),
+        cmocka_unit_test(test_discovery),
+        cmocka_unit_test(test_many_refs),
+        cmocka_unit_test(test_mixed_credentials),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_words_of_git),
+        cmocka_unit_test(test_words_of_fetch),
     };
     return cmocka_run_group_tests_name("policy_git", tests, NULL, NULL);
 }

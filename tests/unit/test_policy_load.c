@@ -281,7 +281,8 @@ static void test_describe(void **state) {
         "\\\"v\"],"
         "\"operations\":[\"update\",\"force\"],\"note\":\"no\",\"file\":\"t.policy\",\"line\":3},{"
         "\"verdict\":\"allow\","
-        "\"git\":\"fetch\",\"target\":\"http://g.test:443/acme/app\",\"file\":\"t.policy\",\"line\":4}]}");
+        "\"git\":\"fetch\",\"target\":\"http://g.test:443/acme/app\",\"refs\":[\"refs/"
+        "**\"],\"file\":\"t.policy\",\"line\":4}]}");
     buf_release(&out);
     policy_free(p);
 }

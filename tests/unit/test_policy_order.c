@@ -40,6 +40,7 @@ static const char *const hosts[] = {"a.test", "b.test", "*.test", "*.a.test", "x
 static const char *const ports[] = {"", "", ":8443", ":*"};
 static const char *const paths[] = {"", "/", "/x", "/x/*", "/x/**", "/*/y", "/x/y"};
 static const char *const refs[] = {"", "refs/heads/main", "refs/heads/*", "refs/heads/**", "refs/tags/v"};
+static const char *const also[] = {"", "", "also bundle-uri", "also any-object packfile-uris"};
 static const char *const ops[] = {"", "create", "delete", "force", "update", "create update delete force"};
 static const char *const words[] = {"", "download", "upload", "lock", "download upload"}; /* of lfs */
 #define PICK(list) pick(sizeof(list) / sizeof *(list))
@@ -69,15 +70,16 @@ enum kind { HTTP, FETCH, PUSH, TUNNEL, LFS };
 
 struct spec {
     enum kind kind;
-    unsigned verb, method, scheme, host, port, path, ref, op, where, files, word;
+    unsigned verb, method, scheme, host, port, path, ref, op, where, files, word, also;
 };
 
 static struct spec random_spec(void) {
-    static const enum kind kinds[] = {HTTP, HTTP, FETCH, PUSH, PUSH, LFS};
+    static const enum kind kinds[] = {HTTP, HTTP, FETCH, FETCH, PUSH, PUSH, LFS};
     struct spec s = {.kind = kinds[PICK(kinds)],
                      .verb = PICK(verbs),
                      .where = PICK(wheres),
                      .files = PICK(files),
+                     .also = PICK(also),
                      .method = PICK(methods),
                      .scheme = PICK(schemes),
                      .host = PICK(hosts),
@@ -90,6 +92,10 @@ static struct spec random_spec(void) {
         s.kind = TUNNEL;
         s.scheme = s.path = 0;
     }
+    if (*verbs[s.verb] == 'd')
+        s.also = 0; /* it permits nothing */
+    if (*verbs[s.verb] == 'a' && s.kind == FETCH && verbs[s.verb][1] == 's')
+        s.ref = 0; /* a person is asked about the whole */
     return s;
 }
 
@@ -99,6 +105,8 @@ static void put_spec(const struct spec *s, struct buf *out) {
                schemes[s->scheme], hosts[s->host], ports[s->port], paths[s->path]);
     if (s->kind == PUSH)
         buf_printf(out, " %s %s %s", refs[s->ref], ops[s->op], files[s->files]);
+    if (s->kind == FETCH)
+        buf_printf(out, " %s %s", refs[s->ref], also[s->also]);
     if (s->kind == LFS)
         buf_printf(out, " %s", words[s->word]);
     if (s->kind == HTTP || s->kind == LFS)
@@ -138,6 +146,8 @@ struct probe {
     unsigned port;
     enum facts_op op;
     unsigned body, query, header, changed, lfs;
+    bool whole;             /* of a fetch: the request, not one of its refs */
+    enum facts_extra extra; /* … or this */
 };
 
 /* yes, no, or '?' for what can't be told: read off the tables above by hand. */
@@ -216,6 +226,10 @@ static bool slow_matches(const struct spec *s, const struct probe *q, bool loose
         char holds = slow_where(s, q);
         return slow_word(s, q, loose) && (holds == 'y' || (holds == '?' && loose));
     }
+    if (s->kind == FETCH && q->extra != FACTS_PLAIN)
+        return loose || strstr(also[s->also], facts_extra_name(q->extra));
+    if (s->kind == FETCH)
+        return *refs[s->ref] == 0 || (q->whole ? !loose : slow_glob(refs[s->ref], q->ref));
     return s->kind != PUSH || ((*refs[s->ref] == 0 || slow_glob(refs[s->ref], q->ref)) &&
                                slow_op(ops[s->op], deny, q->op) && slow_files(s, q, loose));
 }
@@ -257,7 +271,10 @@ static struct probe random_probe(void) {
                       .host = host[PICK(host)],
                       .path = path[PICK(path)],
                       .ref = ref[PICK(ref)],
-                      .op = (enum facts_op)pick(4)};
+                      .op = (enum facts_op)pick(4),
+                      .whole = pick(3) == 0,
+                      .extra = pick(3) ? FACTS_PLAIN : (enum facts_extra)pick(FACTS_EXTRAS)};
+    q.whole |= q.extra != FACTS_PLAIN;
     q.port = pick(3) ? (strcmp(q.scheme, "https") == 0 ? 443 : 80) : 8443;
     if (q.kind == TUNNEL)
         q.path = q.method = "";
@@ -306,7 +323,8 @@ static struct verdict ask(const struct policy *p, const struct probe *q) {
                       .paths = &file,
                       .npaths = *file.p && *file.p != '?',
                       .refs = &ref,
-                      .nrefs = q->kind == PUSH};
+                      .nrefs = q->kind == PUSH || (q->kind == FETCH && !q->whole),
+                      .extra = q->kind == FETCH ? q->extra : FACTS_PLAIN};
     struct verdict v;
     policy_judge(p, &f, &v);
     return v;
@@ -348,11 +366,12 @@ static void test_random_policies(void **state) {
                 struct buf text;
                 buf_init(&text, 1 << 16);
                 policy_describe(p, POLICY_TEXT, &text);
-                fail_msg("%d %s %s://%s:%u%s?%s %s %s %s %s %s: %s, shuffled %s, slow %s\n%s", q.kind,
+                fail_msg("%d %s %s://%s:%u%s?%s %s %s %s %s %s %s %d: %s, shuffled %s, slow %s\n%s", q.kind,
                          q.method, q.scheme, q.host, q.port, q.path, queries[q.query], q.ref,
                          facts_op_name(q.op), q.kind == LFS ? lfs[q.lfs].body : bodies[q.body],
-                         headers[q.header], changed[q.changed], verdict_reason_code(v.reason),
-                         verdict_reason_code(w.reason), verdict_action_name(wanted), buf_cstr(&text));
+                         headers[q.header], changed[q.changed], facts_extra_name(q.extra), q.whole,
+                         verdict_reason_code(v.reason), verdict_reason_code(w.reason),
+                         verdict_action_name(wanted), buf_cstr(&text));
             }
             count[wanted]++;
             denied += v.reason == REASON_DENIED_BY_RULE;

@@ -1,0 +1,415 @@
+#include "proxy/flow/fetchgate.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proxy/codec/git_offer.h"
+#include "proxy/codec/git_asked.h"
+#include "proxy/codec/gunzip.h"
+#include "proxy/flow/bodygate.h"
+#include "proxy/flow/refusal.h"
+#include "proxy/flow/shown.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+#define GATE_OUT_MAX (1u << 20) /* of a rewritten answer, between two pieces of it */
+#define GATE_INFLATE 65536
+
+enum gate_answer {
+    GATE_AS_IT_IS,
+    GATE_REFS,    /* it is rewritten */
+    GATE_BORDERS, /* it is read as it goes by */
+};
+
+struct fetchgate {
+    bool limited;    /* only some refs of the repository are permitted */
+    bool any_object; /* … but objects by whatever id */
+    bool reading;    /* the body is awaited */
+    enum gate_answer answer;
+    struct shown_repo repo;
+    struct git_asked asked;
+    struct git_offer advert;
+    struct git_borders borders;
+    struct buf out;
+    struct facts_ref ref; /* that is refused */
+    char object[16];      /* the beginning of an id that was not shown */
+};
+
+void fetchgate_free(struct fetchgate *gate) {
+    if (!gate)
+        return;
+    if (gate->answer == GATE_REFS)
+        git_offer_release(&gate->advert);
+    if (gate->answer == GATE_BORDERS)
+        git_borders_release(&gate->borders);
+    buf_release(&gate->out);
+    free(gate);
+}
+
+/* ---- what the policy says ---- */
+
+static bool same_credential(const struct xchg *x, const struct verdict *v) {
+    return v->action == VERDICT_ALLOW && slice_eq(v->credential, x->verdict.credential);
+}
+
+static bool gate_extra(const struct xchg *x, enum facts_extra extra) {
+    struct facts f = x->facts;
+    struct verdict v;
+    f.extra = extra;
+    policy_judge(x->box->policy, &f, &v);
+    return same_credential(x, &v);
+}
+
+static bool gate_permits(void *arg, struct slice name) {
+    const struct xchg *x = arg;
+    struct facts_ref ref = {.name = name};
+    struct facts f = x->facts;
+    struct verdict v;
+    f.refs = &ref;
+    f.nrefs = 1;
+    policy_judge_ref(x->box->policy, &f, 0, &v);
+    return same_credential(x, &v);
+}
+
+static void gate_shown(void *arg, struct slice id, bool border) {
+    struct xchg *x = arg;
+    shown_add(x->box->shown, &x->fetch->repo, border ? SHOWN_BORDER : SHOWN_OBJECT, id);
+}
+
+static void gate_border(void *arg, struct slice id) {
+    gate_shown(arg, id, true);
+}
+
+/* ---- the request's head ---- */
+
+/* The answer is to come whole and as it is, for it is read here. */
+static void gate_plain_answer(struct xchg *x) {
+    for (size_t i = 0; i < x->req.nfields; i++) {
+        struct http_field *f = &x->req.fields[i];
+        if (http_name_alike(f->name, SLICE("Accept-Encoding")))
+            f->value = SLICE("identity");
+        else if (f->id == HTTP_F_RANGE || f->id == HTTP_F_IF_MATCH)
+            f->hop = true;
+    }
+}
+
+static void gate_rewrite(struct xchg *x, enum git_offer_kind kind) {
+    struct fetchgate *gate = x->fetch;
+    struct git_offer_rules rules = {
+        .limited = gate->limited,
+        .any_object = gate->any_object,
+        .bundle_uri = gate_extra(x, FACTS_BUNDLE_URI),
+        .packfile_uris = gate_extra(x, FACTS_PACKFILE_URIS),
+        .permits = gate_permits,
+        .shown = gate_shown,
+        .arg = x,
+    };
+    git_offer_init(&gate->advert, kind, &rules);
+    gate->answer = GATE_REFS;
+    gate_plain_answer(x);
+    if (gate->limited)
+        shown_begin(x->box->shown);
+}
+
+void fetchgate_begin(struct xchg *x) {
+    struct fetchgate *gate = calloc(1, sizeof *gate);
+    const struct facts *f = &x->facts;
+    if (!gate) {
+        refusal_trouble(x, 503, "no-memory", "out of memory");
+        return;
+    }
+    x->fetch = gate;
+    buf_init(&gate->out, GATE_OUT_MAX);
+    gate->limited = policy_limits_fetch(x->box->policy, f);
+    gate->any_object = !gate->limited || gate_extra(x, FACTS_ANY_OBJECT);
+    if (gate->limited)
+        shown_repo(x->box->shown, f->scheme, f->host, f->port, facts_repository(f->path), &gate->repo);
+    if (x->git.kind == GIT_FETCH) {
+        gate->reading = true;
+        if (x->body_done) {
+            xchg_enter(x, XCHG_SECTION);
+            fetchgate_body_end(x);
+        } else {
+            bodygate_ask(x, FETCHGATE_BODY_MAX);
+        }
+        return;
+    }
+    if (!x->head_request)
+        gate_rewrite(x, GIT_OFFER_DISCOVERY);
+    if (!xchg_limited(x))
+        xchg_go(x);
+}
+
+/* ---- the request's body ---- */
+
+bool fetchgate_reads(const struct xchg *x) {
+    return x->fetch && x->fetch->reading && x->state == XCHG_SECTION;
+}
+
+static void gate_refuse(struct xchg *x, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void gate_refuse(struct xchg *x, const char *code, const char *format, ...) {
+    char reason[ERRMSG_MAX + 128];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(reason, sizeof reason, format, ap);
+    va_end(ap);
+    refusal_fetch(x, code, slice_str(reason));
+}
+
+/* By the policy, which x->facts have been given something more for. */
+static void gate_refuse_by_policy(struct xchg *x) {
+    struct buf reason;
+    struct slice lent = x->verdict.credential;
+    buf_init(&reason, 8192);
+    policy_judge(x->box->policy, &x->facts, &x->verdict);
+    if (x->verdict.action == VERDICT_ALLOW)
+        buf_printf(&reason, "%s:%u permits it with another credential than %s%.*s", x->verdict.rule.file,
+                   x->verdict.rule.line, lent.n ? "" : "none", SLICE_ARG(lent));
+    else
+        refusal_policy_text(x, 8, &reason);
+    refusal_fetch(x, verdict_reason_code(x->verdict.reason), buf_slice(&reason));
+    buf_release(&reason);
+}
+
+static void gate_refuse_extra(struct xchg *x, enum facts_extra extra) {
+    x->facts.extra = extra;
+    gate_refuse_by_policy(x);
+}
+
+/* An id that was not shown. */
+static int gate_unshown(struct xchg *x, struct slice id) {
+    snprintf(x->fetch->object, sizeof x->fetch->object, "%.*s", 12, id.p);
+    return ERR_NOTFOUND;
+}
+
+/* One thing that the fetch names. 0; ERR_DENIED: x->facts.refs says which ref; ERR_NOTFOUND: an object. */
+static int gate_item(void *arg, enum git_asked_item item, struct slice value) {
+    struct xchg *x = arg;
+    struct fetchgate *gate = x->fetch;
+    const struct shown *shown = x->box->shown;
+    bool object = item == GIT_ASKED_WANT || item == GIT_ASKED_SIZE_OF;
+    if (item == GIT_ASKED_WANT_REF || item == GIT_ASKED_EXCLUDE) {
+        if (git_ref_valid(value, true) && gate_permits(x, value))
+            return 0;
+        gate->ref = (struct facts_ref){.name = value};
+        return ERR_DENIED;
+    }
+    if (gate->any_object || (item == GIT_ASKED_SHALLOW && !gate->asked.deepens_freely) ||
+        shown_has(shown, &gate->repo, SHOWN_OBJECT, value) ||
+        (!object && shown_has(shown, &gate->repo, SHOWN_BORDER, value)))
+        return 0;
+    return gate_unshown(x, value);
+}
+
+static void gate_refuse_item(struct xchg *x, int err) {
+    struct fetchgate *gate = x->fetch;
+    if (err == ERR_NOTFOUND) {
+        x->facts.extra = FACTS_ANY_OBJECT;
+        policy_judge(x->box->policy, &x->facts, &x->verdict);
+        gate_refuse(x, "object-not-shown",
+                    "no ref that may be fetched was shown to lead to object %s (git ls-remote shows them)",
+                    gate->object);
+    } else if (err != ERR_DENIED) {
+        gate_refuse(x, "fetch-malformed", "this fetch can't be read: %s", gate->asked.error.text);
+    } else if (!git_ref_valid(gate->ref.name, true)) {
+        gate_refuse(x, "fetch-ref", "a ref has to be named in full, as refs/heads/NAME");
+    } else {
+        x->facts.refs = &gate->ref;
+        x->facts.nrefs = 1;
+        gate_refuse_by_policy(x);
+    }
+}
+
+/* What a limited fetch may not do, whatever it names. True: it was refused. */
+static bool gate_oversteps(struct xchg *x) {
+    struct fetchgate *gate = x->fetch;
+    if (gate->asked.server_options) {
+        gate_refuse(x, "fetch-option", "options for the server may mean other refs than are permitted");
+        return true;
+    }
+    if (gate->asked.filter && !gate->any_object) {
+        x->facts.extra = FACTS_ANY_OBJECT;
+        policy_judge(x->box->policy, &x->facts, &x->verdict);
+        gate_refuse(x, "fetch-filter",
+                    "what a filter leaves out is asked for later by ids that no ref was shown to have");
+        return true;
+    }
+    return false;
+}
+
+/* The body is permitted: `clean` (if not NULL) goes up in its place. */
+static void gate_pass(struct xchg *x, struct buf *clean) {
+    struct fetchgate *gate = x->fetch;
+    if (xchg_limited(x))
+        return;
+    if (clean) {
+        bodygate_release(x);
+        x->held = *clean;
+        buf_init(clean, 0);
+        for (size_t i = 0; i < x->req.nfields; i++)
+            x->req.fields[i].hop |= x->req.fields[i].id == HTTP_F_CONTENT_ENCODING;
+    }
+    x->req.framing = HTTP_BODY_LENGTH;
+    x->req.length = buf_len(&x->held);
+    if (gate->limited && gate->asked.command == GIT_ASKED_LS_REFS) {
+        gate_rewrite(x, GIT_OFFER_LS_REFS);
+    } else if (gate->limited && gate->asked.deepens) {
+        git_borders_init(&gate->borders, gate->asked.command);
+        gate->answer = GATE_BORDERS;
+        gate_plain_answer(x);
+    }
+    xchg_go(x);
+}
+
+/* Judges the decoded body. */
+static void gate_judge(struct xchg *x, struct slice body) {
+    struct fetchgate *gate = x->fetch;
+    struct git_asked *f = &gate->asked;
+    struct buf clean;
+    buf_init(&clean, body.n);
+    int r = git_asked_read(f, body, gate->limited, NULL, NULL, gate->limited ? &clean : NULL);
+    if (r == 0 && f->command == GIT_ASKED_BUNDLE_URI && !gate_extra(x, FACTS_BUNDLE_URI))
+        gate_refuse_extra(x, FACTS_BUNDLE_URI);
+    else if (r == 0 && f->packfile_uris && !gate_extra(x, FACTS_PACKFILE_URIS))
+        gate_refuse_extra(x, FACTS_PACKFILE_URIS);
+    else if (r == 0 && !gate->limited)
+        gate_pass(x, NULL);
+    else if (r == 0 && gate_oversteps(x))
+        r = 0;
+    else {
+        struct git_asked again;
+        if (r == 0)
+            r = git_asked_read(&again, body, true, gate_item, x, NULL);
+        if (r)
+            gate_refuse_item(x, r);
+        else
+            gate_pass(x, &clean);
+    }
+    buf_release(&clean);
+}
+
+/* The body undone from gzip. 0, or why not. */
+static const char *gate_inflate(struct slice in, size_t most, struct buf *out) {
+    struct gunzip g;
+    int r = gunzip_init(&g, most);
+    while (r == 0 && in.n) {
+        size_t used;
+        r = gunzip_feed(&g, in, &used, out, GATE_INFLATE);
+        in = slice_from(in, used);
+    }
+    gunzip_release(&g);
+    return r == ERR_EOF && in.n == 0 ? NULL : r == ERR_LIMIT ? "it is too long" : "its body is not gzip";
+}
+
+void fetchgate_body_end(struct xchg *x) {
+    const struct http_field *f = http_find(x->req.fields, x->req.nfields, HTTP_F_CONTENT_ENCODING, NULL);
+    enum git_encoding encoding = git_encoding(f ? f->value : SLICE_NONE);
+    size_t most = x->fetch->limited ? FETCHGATE_NAMES_MAX : FETCHGATE_BODY_MAX;
+    struct buf plain;
+    x->fetch->reading = false;
+    x->client->want_body(x, false);
+    buf_init(&plain, most + GATE_INFLATE);
+    const char *why = NULL;
+    if (encoding == GIT_ENCODING_GZIP)
+        why = gate_inflate(buf_slice(&x->held), most, &plain);
+    else if (encoding != GIT_ENCODING_NONE)
+        why = "its encoding is neither none nor gzip";
+    else if (buf_len(&x->held) > most)
+        why = "it is too long";
+    if (why)
+        gate_refuse(x, "fetch-malformed", "this fetch can't be read: %s", why);
+    else
+        gate_judge(x, encoding == GIT_ENCODING_GZIP ? buf_slice(&plain) : buf_slice(&x->held));
+    buf_release(&plain);
+}
+
+void fetchgate_feed(struct xchg *x, struct slice bytes) {
+    if (!bodygate_keep(x, bytes) || buf_len(&x->held) <= FETCHGATE_BODY_MAX)
+        return;
+    x->fetch->reading = false;
+    x->client->want_body(x, false);
+    gate_refuse(x, "fetch-malformed", "this fetch can't be read: it is too long");
+}
+
+/* ---- the answer ---- */
+
+static bool gate_encoded(const struct xchg *x) {
+    const struct http_field *f = http_find(x->resp.fields, x->resp.nfields, HTTP_F_CONTENT_ENCODING, NULL);
+    return f && !slice_caseeq(f->value, SLICE("identity"));
+}
+
+static bool gate_is_refs(const struct xchg *x) {
+    const struct http_field *f = http_find(x->resp.fields, x->resp.nfields, HTTP_F_CONTENT_TYPE, NULL);
+    struct slice type = SLICE_NONE, parameters;
+    if (f)
+        slice_cut(f->value, ';', &type, &parameters);
+    return slice_caseeq(slice_trim(type), SLICE(GIT_FETCH_REFS));
+}
+
+const char *fetchgate_head(struct xchg *x) {
+    struct fetchgate *gate = x->fetch;
+    if (!gate || gate->answer == GATE_AS_IT_IS)
+        return NULL;
+    if (gate->answer == GATE_BORDERS) {
+        gate->borders.done = x->resp.status != 200 || gate_encoded(x);
+        return NULL;
+    }
+    if (x->resp.status >= 300) {
+        git_offer_release(&gate->advert);
+        gate->answer = GATE_AS_IT_IS;
+        return NULL;
+    }
+    if (x->resp.status != 200)
+        return "the server answers with a part of its refs";
+    if (x->git.kind == GIT_DISCOVER_FETCH && !gate_is_refs(x))
+        return "the server does not speak git's smart protocol here, and the dumb one is not let through";
+    if (gate_encoded(x))
+        return "the server's refs come compressed, which was not asked for";
+    for (size_t i = 0; i < x->resp.nfields; i++)
+        x->resp.fields[i].hop |= x->resp.fields[i].id == HTTP_F_CONTENT_LENGTH;
+    x->resp.framing = HTTP_BODY_CHUNKED;
+    return NULL;
+}
+
+/* What came so far is whole packets, so that git reads one more, which says why it ends. */
+static void gate_broken(struct xchg *x, const char *why) {
+    struct buf line;
+    buf_init(&line, 4096);
+    pkt_printf(&line, "ERR exeat: the server's refs can't be read: %s [%s]", why, x->decision.id.text);
+    x->up_keep = false;
+    xchg_trouble(x, "git-answer", "the server's refs can't be read: %s", why);
+    x->client->data(x, buf_slice(&line));
+    x->client->end(x, NULL, 0);
+    buf_release(&line);
+    if (x->state == XCHG_RELAY)
+        xchg_end(x, true);
+}
+
+void fetchgate_data(struct xchg *x, struct slice bytes) {
+    struct fetchgate *gate = x->fetch;
+    if (gate->answer != GATE_REFS) {
+        if (gate->answer == GATE_BORDERS)
+            git_borders_feed(&gate->borders, bytes, gate_border, x);
+        x->client->data(x, bytes);
+        return;
+    }
+    int r = git_offer_feed(&gate->advert, bytes, &gate->out);
+    if (buf_len(&gate->out))
+        x->client->data(x, buf_slice(&gate->out));
+    if (x->state != XCHG_RELAY)
+        return;
+    buf_clear(&gate->out);
+    if (r)
+        gate_broken(x, gate->advert.error.text);
+}
+
+bool fetchgate_end(struct xchg *x) {
+    struct fetchgate *gate = x->fetch;
+    if (!gate || gate->answer != GATE_REFS || git_offer_end(&gate->advert) == 0)
+        return true;
+    gate_broken(x, gate->advert.error.text);
+    return false;
+}

@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""A fetch that is kept to some refs: what real git sees and gets in protocol versions 0, 1 and 2, and what is refused when it
+is asked for by hand."""
+import gzip
+import textwrap
+
+import pushes
+import tap
+from servers import RawServer, response
+
+LIMITED = "allow fetch https://g.test/acme/app refs/heads/main refs/heads/rel/* refs/tags/v* with forge\n"
+DENIED = pushes.FETCH + "deny fetch https://g.test/acme/app refs/heads/hidden refs/tags/secret\n"
+URL = "https://g.test/acme/app.git"
+VERSIONS = [0, 1, 2]
+
+
+class Repository:
+    """acme/app.git: main of four commits, rel/1 on its first, a hidden branch on its second, a tag of each kind."""
+
+    def __init__(self, t, **options):
+        self.git = pushes.serve(t, repo=False)
+        self.git.create(pushes.REPO, **options)
+        for key in ("uploadpack.allowAnySHA1InWant", "uploadpack.allowRefInWant", "uploadpack.advertiseBundleURIs"):
+            self.git.git(pushes.REPO, "config", key, "true")
+        self.main = [self.git.refs(pushes.REPO)["refs/heads/main"]]
+        for i in range(3):
+            self.main.append(self.commit("refs/heads/main", {"README": "hello %d\n" % i}, self.main[-1]))
+        self.git.git(pushes.REPO, "update-ref", "refs/heads/rel/1", self.main[0])
+        self.middle = self.commit("refs/heads/hidden", {"README": "x\n", "secret": "SECRET-MIDDLE\n"}, self.main[1])
+        self.hidden = self.commit("refs/heads/hidden", {"README": "x\n", "secret": "SECRET-TIP\n"}, self.middle)
+        for name, what in (("v1", "refs/heads/main"), ("secret", "refs/heads/hidden")):
+            self.git.git(pushes.REPO, "tag", "-a", "-m", "tag " + name, name, what)
+        # a tag whose commit is part of main, so that git would send it along
+        self.git.git(pushes.REPO, "tag", "-a", "-m", "SECRET-TAG", "internal", self.main[1])
+        self.blob = self.git.git(pushes.REPO, "rev-parse", "refs/heads/hidden:secret").strip()
+        self.readme = self.git.git(pushes.REPO, "rev-parse", "refs/heads/main:README").strip()
+
+    def commit(self, ref, files, parent):
+        return self.git.commit(pushes.REPO, ref, files, parent=parent)
+
+    def tag(self, name):
+        return self.git.git(pushes.REPO, "rev-parse", "refs/tags/" + name).strip()
+
+    def run(self, command, policy=LIMITED, version=2, **options):
+        command = "set -e; cd; git config --global protocol.version %d; git config --global advice.detachedHead false\n%s" % (version, command)
+        return pushes.run(self.git, policy, command, **options)
+
+
+def names(r):
+    """What ls-remote printed."""
+    return sorted(line.split("\t")[1] for line in r.out.splitlines() if "\t" in line)
+
+
+def each_version(function):
+    for version in VERSIONS:
+        def one(t, version=version):
+            function(t, version)
+        tap.test(one, name="%s, version %d" % (function.__name__.replace("_", " "), version))
+    return function
+
+
+SEEN = ["HEAD", "refs/heads/main", "refs/heads/rel/1", "refs/tags/v1", "refs/tags/v1^{}"]
+
+
+@each_version
+def only_permitted_refs_are_listed(t, version):
+    repo = Repository(t)
+    r = repo.run("git ls-remote " + URL, version=version)
+    tap.equal(names(r), SEEN)
+    r = repo.run("git ls-remote --symref %s HEAD" % URL, version=version)
+    tap.contains(r.out, "ref: refs/heads/main\tHEAD")
+    r = repo.run("git ls-remote " + URL, policy=DENIED, version=version)
+    tap.equal(names(r), sorted(SEEN + ["refs/tags/internal", "refs/tags/internal^{}"]))
+    r = repo.run("git ls-remote " + URL, policy=pushes.FETCH, version=version)
+    tap.contains(names(r), "refs/heads/hidden")
+
+
+@each_version
+def a_clone_holds_what_permitted_refs_lead_to(t, version):
+    repo = Repository(t)
+    r = repo.run("git clone -q %s w; cd w; cat README; git branch -r; git tag; git symbolic-ref refs/remotes/origin/HEAD; git rev-list --objects --all; "
+                 "git fsck --full; git cat-file --batch-check --batch-all-objects" % URL, version=version)
+    tap.equal(r.code, 0)
+    for word in ("hello 2", "origin/main", "origin/rel/1", "v1", "refs/remotes/origin/main", repo.main[0]):
+        tap.contains(r.out, word)
+    for word in ("hidden", "secret", "internal", repo.hidden, repo.middle, repo.blob, repo.tag("internal"), repo.tag("secret")):
+        tap.lacks(r.out, word)
+    # one decision a request, and the server never saw the ones that stayed here
+    tap.equal({v["verdict"] for v in r.verdicts()}, {"allow"})
+
+
+@each_version
+def one_branch_and_shallow_clones(t, version):
+    repo = Repository(t)
+    r = repo.run("git clone -q --depth 1 --branch main %s w; cd w; git rev-list HEAD | wc -l; git fetch -q --deepen 1; git rev-list HEAD | wc -l; "
+                 "git fetch -q --depth 3; git rev-list HEAD | wc -l; git fetch -q --unshallow; git rev-list HEAD | wc -l; "
+                 "git fetch -q origin rel/1; git rev-parse FETCH_HEAD; git fetch -q --shallow-exclude=refs/heads/rel/1 %s main; git rev-list FETCH_HEAD | wc -l" % (URL, URL),
+                 version=version)
+    tap.equal(r.out.split(), ["1", "2", "3", "4", repo.main[0], "3"])
+
+
+@each_version
+def a_hidden_branch_is_none(t, version):
+    repo = Repository(t)
+    r = repo.run("git init -q w; cd w; set +e; git fetch %s hidden; echo exit $?; git fetch %s refs/heads/main refs/heads/hidden; echo exit $?" % (URL, URL), version=version)
+    tap.equal(r.out.split(), ["exit", "128", "exit", "128"])
+    tap.contains(r.err, "couldn't find remote ref hidden")
+
+
+@tap.test
+def an_object_by_its_id(t):
+    repo = Repository(t)
+    r = repo.run("git init -q w; cd w; set +e; for id in %s %s %s; do git fetch -q %s $id; echo exit $?; done" % (repo.hidden, repo.middle, repo.blob, URL))
+    tap.equal(r.out.split(), ["exit", "128"] * 3)
+    for id in (repo.hidden, repo.middle, repo.blob):
+        tap.contains(r.err, "fatal: remote error: exeat: fetch refused: no ref that may be fetched was shown to lead to object %s" % id[:12])
+    tap.contains(r.err, "to permit: allow fetch https://g.test/acme/app also any-object [")
+    denied = r.verdicts(verdict="deny")
+    tap.equal([v["code"] for v in denied], ["object-not-shown"] * 3)
+    tap.contains(r.err, denied[0]["id"])
+    # all that the server was asked for is its refs
+    tap.equal(len(pushes.posts(repo.git, "git-upload-pack")), 3)
+
+
+@tap.test
+def a_tip_by_its_id_after_the_list_was_seen(t):
+    repo = Repository(t)
+    for workers in (1, 4):
+        r = repo.run("git init -q w; cd w; git ls-remote %s >/dev/null; git fetch -q %s %s; git rev-list FETCH_HEAD | wc -l" % (URL, URL, repo.main[3]), workers=workers)
+        tap.equal(r.out.split(), ["4"])
+
+
+@each_version
+def a_fetch_with_many_haves_comes_in_gzip(t, version):
+    repo = Repository(t)
+    r = repo.run("git clone -q %s w; cd w; git update-ref -d refs/remotes/origin/rel/1; for i in $(seq 300); do git commit -q --allow-empty -m $i; done; "
+                 "git fetch -q origin +refs/heads/rel/1:refs/heads/again refs/tags/v1; git rev-parse again" % URL, version=version)
+    tap.equal(r.out.split(), [repo.main[0]])
+    # what was judged is what went on
+    tap.ok(not any(h.request.all("content-encoding") for h in repo.git.hits))
+
+
+@tap.test
+def a_partial_clone_is_whole_where_refs_are_limited(t):
+    repo = Repository(t)
+    r = repo.run("git clone -q --filter=blob:none %s w; cd w; cat README; git rev-list --objects --missing=print HEAD | grep -c '^?' || true" % URL)
+    tap.equal(r.out.split(), ["hello", "2", "0"])
+    tap.contains(r.err, "filtering not recognized by server, ignoring")
+
+
+@tap.test
+def a_partial_clone_with_any_object_and_without_ref_rules(t):
+    repo = Repository(t)
+    command = "git clone -q --no-checkout --filter=blob:none %s w; cd w; git rev-list --objects --missing=print HEAD | grep -c '^?'; git checkout -q; cat README" % URL
+    for policy in (LIMITED.replace(" with", " also any-object with"), pushes.FETCH):
+        r = repo.run(command, policy=policy)
+        tap.equal(r.code, 0)
+        tap.equal(r.out.split(), ["4", "hello", "2"])
+    r = repo.run("git init -q w; cd w; git fetch -q %s %s; git cat-file -p FETCH_HEAD:secret" % (URL, repo.hidden), policy=LIMITED.replace(" with", " also any-object with"))
+    tap.contains(r.out, "SECRET-TIP")
+
+
+@each_version
+def a_repository_in_sha256(t, version):
+    repo = Repository(t, sha256=True)
+    r = repo.run("git ls-remote %s; git clone -q %s w; cd w; git rev-list HEAD | wc -l; git rev-parse HEAD" % (URL, URL), version=version)
+    tap.equal(names(r), SEEN)
+    tap.equal(r.out.split()[-2:], ["4", repo.main[3]])
+
+
+@each_version
+def a_repository_with_no_permitted_ref_and_one_without_any(t, version):
+    repo = Repository(t)
+    r = repo.run("git ls-remote %s; git clone -q %s w; git -C w branch -a; echo cloned" % (URL, URL), policy="allow fetch https://g.test/acme/app refs/heads/none with forge\n", version=version)
+    tap.equal((r.code, r.out), (0, "cloned\n"))
+    empty = pushes.serve(t, repo=False)
+    empty.create(pushes.REPO, empty=True)
+    r = pushes.run(empty, LIMITED, "cd; git -c init.defaultBranch=master -c protocol.version=%d clone -q %s w; git -C w symbolic-ref HEAD" % (version, URL))
+    tap.equal((r.code, r.out), (0, "refs/heads/%s\n" % ("main" if version == 2 else "master")))
+
+
+BODIES = '''
+    def v2(command, *arguments, caps=()):
+        lines = [pkt("command=" + command)] + [pkt(c) for c in caps] + [b"0001"] + [pkt(a) for a in arguments]
+        return b"".join(lines) + b"0000"
+    def old(*lines):
+        return b"".join(pkt(l) for l in lines) + b"0000" + pkt("done\\n")
+    def fetch(body, extra="Git-Protocol: version=2\\r\\n"):
+        a = push(body, extra, path="/acme/app.git/git-upload-pack", kind=FETCH_TYPE)
+        return [a.status, a.header("content-type"), a.body[:400].decode("latin-1")]
+    def listing(version=2, extra=""):
+        c = tls("g.test")
+        c.send("GET /acme/app.git/info/refs?service=git-upload-pack HTTP/1.1\\r\\nHost: g.test\\r\\nGit-Protocol: version=%d\\r\\n%s\\r\\n" % (version, extra))
+        a = c.answer()
+        return [a.status, a.header("content-type"), a.body.decode("latin-1")]
+'''
+
+
+@tap.test
+def what_is_crafted_by_hand_is_refused(t):
+    repo = Repository(t)
+    h, tip = repo.hidden, repo.main[3]
+    requests = [
+        'fetch(v2("fetch", "want %s", "done"))' % h,
+        'fetch(v2("fetch", "want %s\\n", "want %s\\n", "done\\n"))' % (tip, h),
+        'fetch(v2("fetch", "want-ref refs/heads/hidden", "done"))',
+        'fetch(v2("fetch", "want-ref HEAD", "done"))',
+        'fetch(old("want %s ofs-delta\\n"), "")' % h,
+        'fetch(old("want %s ofs-delta\\n", "want %s\\n"), "")' % (tip, h),
+        # to give an unknown border and ask for what lies beyond it is to ask for what it leads to
+        'fetch(v2("fetch", "want %s", "shallow %s", "deepen 2147483647", "done"))' % (tip, h),
+        'fetch(v2("fetch", "want %s", "shallow %s", "deepen-relative", "deepen 1", "done"))' % (tip, h),
+        'fetch(old("want %s deepen-relative\\n", "shallow %s\\n", "deepen 1\\n"), "")' % (tip, h),
+        'fetch(v2("fetch", "want %s", "deepen-not refs/heads/hidden", "done"))' % tip,
+        'fetch(v2("fetch", "want %s", "deepen-not hidden", "done"))' % tip,
+        'fetch(v2("fetch", "want %s", "filter sparse:oid=refs/heads/hidden:secret", "done"))' % tip,
+        'fetch(v2("fetch", "want %s", "packfile-uris https", "done"))' % tip,
+        'fetch(v2("fetch", "want %s", "new-argument", "done"))' % tip,
+        'fetch(v2("object-info", "size", "oid %s"))' % repo.blob,
+        'fetch(v2("bundle-uri"))',
+        'fetch(v2("new-command"))',
+        'fetch(v2("ls-refs", "ref-prefix refs/", caps=["server-option=x"]))',
+        'fetch(pkt("agent=x") + v2("bundle-uri"))',
+        'fetch(v2("ls-refs") + v2("bundle-uri"))',
+        'fetch(v2("ls-refs")[:-4])',
+        'fetch(b"PACK")',
+    ]
+    r = pushes.by_hand(repo.git, LIMITED, BODIES + "\n    listing(2); fetch(v2('ls-refs', 'ref-prefix refs/'))\n" + "".join("    report(%s)\n" % q for q in requests))
+    tap.equal(len(r.reports), len(requests))
+    for request, (status, kind, body) in zip(requests, r.reports):
+        tap.ok(status == 200 and kind == "application/x-git-upload-pack-result" and body[4:].startswith("ERR exeat: fetch refused: "), "%s: %s %s %r" % (request, status, kind, body))
+        tap.lacks(body, "\n")
+    tap.equal(len(pushes.posts(repo.git, "git-upload-pack")), 1)
+    text = "\n".join(body for _, _, body in r.reports)
+    tap.contains(text, "refs/heads/hidden: no rule allows a fetch of this ref; to permit: allow fetch https://g.test/acme/app refs/heads/hidden [")
+    tap.contains(text, "no rule about this repository permits `also packfile-uris`")
+    tap.contains(text, "a command of git's protocol that is not known")
+    # nothing of it was even said to be there
+    for _, _, body in r.reports:
+        tap.lacks(body, "SECRET")
+
+
+@tap.test
+def without_ref_rules_a_fetch_goes_through_untouched(t):
+    repo = Repository(t)
+    body = 'v2("fetch", "thin-pack", "include-tag", "ofs-delta", "want %s", "done")' % repo.hidden
+    r = pushes.by_hand(repo.git, pushes.FETCH, BODIES + '''
+    body = %s
+    report(fetch(body)[0:2] + [len(body)])
+    report(fetch(v2("bundle-uri")))
+    report(fetch(v2("new-command")))
+    report(fetch(v2("fetch", "packfile-uris https", "want %s", "done")))
+''' % (body, repo.hidden))
+    tap.equal(r.reports[0][:2], [200, "application/x-git-upload-pack-result"])
+    for report, word in zip(r.reports[1:], ("also bundle-uri", "is not known", "also packfile-uris")):
+        tap.contains(report[2], word)
+    tap.equal(r.outcomes()[0]["sent"], int(pushes.posts(repo.git, "git-upload-pack")[0].request.header("content-length")))
+    tap.equal(r.outcomes()[0]["sent"], r.reports[0][2])
+
+
+def packets(*lines):
+    return b"".join(b"%04x" % (len(line) + 4) + line.encode() for line in lines) + b"0000"
+
+
+OFFER = ["version 2\n", "agent=git/2.50\n", "ls-refs=unborn\n", "fetch=shallow wait-for-done filter packfile-uris new-feature\n", "server-option\n",
+         "object-format=sha1\n", "object-info\n", "bundle-uri\n", "promisor-remote=name=x\n", "new-thing=1\n"]
+
+
+def scripted(t, answer, policy, code="report(listing(2, 'Accept-Encoding: gzip\\r\\nRange: bytes=0-9\\r\\n'))"):
+    """What a server with a will of its own is heard to say."""
+    server = t.use(RawServer(answer, tls=pushes.pki().leaf("g.test")))
+    r = pushes.by_hand(server, policy, BODIES + textwrap.indent(textwrap.dedent(code), "    "))
+    return r, server
+
+
+def advertisement(body, *headers, status=200, kind="application/x-git-upload-pack-advertisement"):
+    return response(status, body, [("Content-Type", kind), *headers])
+
+
+@tap.test
+def what_may_bring_more_is_taken_out_of_the_offer(t):
+    answer = advertisement(packets("# service=git-upload-pack\n") + packets(*OFFER))
+    for policy, fetch, others in (
+            (pushes.FETCH, "fetch=shallow wait-for-done filter\n", ["server-option\n", "object-format=sha1\n", "object-info\n"]),
+            (LIMITED, "fetch=shallow wait-for-done\n", ["object-format=sha1\n"]),
+            (LIMITED.replace(" with", " also any-object bundle-uri packfile-uris with"), "fetch=shallow wait-for-done filter packfile-uris\n",
+             ["object-format=sha1\n", "bundle-uri\n"])):
+        r, server = scripted(t, answer, policy)
+        tap.equal(r.reports[0][0], 200)
+        tap.equal(r.reports[0][2].encode(), packets("# service=git-upload-pack\n") + packets(*OFFER[:3], fetch, *others))
+        tap.equal(server.requests[0].all("accept-encoding"), ["identity"])
+        tap.equal(server.requests[0].all("range"), [])
+
+
+@tap.test
+def an_answer_that_can_t_be_read_shows_nothing(t):
+    hidden = "%s refs/heads/hidden\0multi_ack\n" % ("2" * 40)
+    listed = packets("# service=git-upload-pack\n") + packets("%s refs/heads/main\0multi_ack symref=HEAD:refs/heads/hidden\n" % ("1" * 40), hidden.replace("\0multi_ack", ""))
+    for answer in (advertisement(listed, kind="text/plain"), advertisement(gzip.compress(listed), ("Content-Encoding", "gzip")),
+                   advertisement(listed, ("Content-Range", "bytes 0-9/10"), status=206), advertisement(listed[:-4]), advertisement(listed + packets(hidden)),
+                   advertisement(b"PACK"), advertisement(("2" * 40 + "\trefs/heads/hidden\n").encode()), advertisement(b"0000")):
+        r, _ = scripted(t, answer, LIMITED)
+        status, _, body = r.reports[0]
+        tap.lacks(body, "hidden")
+        tap.lacks(body, "2222")
+        tap.ok(status == 502 or "ERR exeat: the server's refs can't be read: " in body, "%r %r" % (status, body))
+        tap.equal(r.outcomes()[0]["code"], "git-answer")
+    # what it says instead of refs goes through
+    for answer in (advertisement(packets("ERR no such repository\n") + packets(hidden)), response(404, "not here")):
+        r, _ = scripted(t, answer, LIMITED)
+        tap.lacks(r.reports[0][2], "hidden")
+        tap.ok("ERR no such repository" in r.reports[0][2] or r.reports[0][0] == 404)
+
+
+@tap.test
+def archives_and_the_dumb_protocol(t):
+    for policy in (LIMITED, pushes.FETCH):
+        r, server = scripted(t, response(200, "an archive"), policy, """
+        report(push(pkt("argument HEAD\\n") + b"0000", path="/acme/app.git/git-upload-archive", kind="application/x-git-upload-archive-request").body.decode())
+        for path in ("info/refs", "objects/info/packs", "objects/pack/pack-" + ONE + ".pack", "objects/12/" + ONE[2:]):
+            a = tls("g.test").get("/acme/app.git/" + path, host="g.test")
+            report([a.status, a.body.decode()])
+    """)
+        tap.contains(r.reports[0], "no rule about this repository permits `also archive`; to permit: allow fetch https://g.test/acme/app also archive [")
+        for status, body in r.reports[1:]:
+            tap.ok(status == 403 and "dumb" in body, "%r %r" % (status, body))
+        tap.equal(server.requests, [])
+    r, server = scripted(t, response(200, "an archive"), pushes.FETCH.replace(" with", " also archive with"), """
+        report(push(pkt("argument HEAD\\n") + b"0000", path="/acme/app.git/git-upload-archive", kind="application/x-git-upload-archive-request").body.decode())
+    """)
+    tap.equal(r.reports, ["an archive"])
+    tap.contains(server.requests[0].all("authorization")[0], "Basic ")
+
+
+@tap.test
+def the_policy_tells_before_it_is_tried(t):
+    r = pushes.by_hand(pushes.serve(t), LIMITED + "allow push https://g.test/acme/app refs/heads/fix/* create with forge\n", """
+        def page(accept):
+            return tls("exeat.internal").get("/policy", host="exeat.internal", extra="Accept: %s\\r\\n" % accept).body.decode()
+        report(page("text/plain"))
+        report(json.loads(page("application/json"))["rules"])
+    """)
+    tap.contains(r.reports[0], "allow fetch https://g.test/acme/app refs/heads/main refs/heads/rel/* refs/tags/v* with forge")
+    tap.contains(r.reports[0], "allow push https://g.test/acme/app refs/heads/fix/* create with forge")
+    tap.equal([(rule["git"], rule["refs"]) for rule in r.reports[1]], [("fetch", ["refs/heads/main", "refs/heads/rel/*", "refs/tags/v*"]), ("push", ["refs/heads/fix/*"])])
+
+
+tap.main()
