@@ -51,18 +51,25 @@ static bool compile_limit(struct compiler *c, const struct tree_rule *tree, stru
     return true;
 }
 
-static bool compile_changes(struct compiler *c, const struct tree_rule *tree, struct rule *r) {
+static bool compile_patterns(struct compiler *c, const struct tree_words *words, struct glob **out,
+                             size_t *n) {
     struct globs globs = {.n = 0};
     bool good = true;
-    for (size_t i = 0; i < tree->paths.n; i++) {
+    for (size_t i = 0; i < words->n; i++) {
         struct expanded *e = &c->word;
-        good &= expand(c, &tree->paths.list[i], e) && pattern_compile(c, e, 0, e->n, PATTERN_FILE, &globs);
+        good &= expand(c, &words->list[i], e) && pattern_compile(c, e, 0, e->n, PATTERN_FILE, &globs);
     }
     if (good && globs.n) {
-        r->changes = keep_globs(c, &globs);
-        r->nchanges = globs.n;
-        good = r->changes != NULL;
+        *out = keep_globs(c, &globs);
+        *n = globs.n;
+        good = *out != NULL;
     }
+    return good;
+}
+
+static bool compile_changes(struct compiler *c, const struct tree_rule *tree, struct rule *r) {
+    bool good = compile_patterns(c, &tree->paths, &r->changes, &r->nchanges);
+    good &= compile_patterns(c, &tree->push_options, &r->push_options, &r->npush_options);
     if (has(tree, TREE_MAX_SIZE)) {
         parse_size_of(tree->max_size.text, &r->max_size);
         if (tree->verb == TREE_DENY)
@@ -141,6 +148,8 @@ static struct slice options_text(struct compiler *c, const struct tree_rule *tre
         buf_printf(&text, " %s %.*s", w == tree->where ? "where" : "and", SLICE_ARG(w->text));
     for (size_t i = 0; i < tree->paths.n; i++)
         buf_printf(&text, "%s%.*s", i ? " " : " paths ", SLICE_ARG(tree->paths.list[i].text));
+    for (size_t i = 0; i < tree->push_options.n; i++)
+        buf_printf(&text, "%s%.*s", i ? " " : " options ", SLICE_ARG(tree->push_options.list[i].text));
     for (size_t i = 0; i < tree->to.n; i++)
         buf_printf(&text, "%s%.*s", i ? " " : " to ", SLICE_ARG(tree->to.list[i].text));
     if (tree->also)

@@ -16,7 +16,7 @@ struct proof {
     struct slice shown;                  /* the target, variables filled in */
     struct slice fields[2 * FIELDS_MAX]; /* name and value in turn */
     size_t nfields;
-    struct slice changes[FIELDS_MAX];
+    struct slice changes[FIELDS_MAX], push_options[FIELDS_MAX];
     bool reported; /* one failure of an expectation is enough */
 };
 
@@ -301,6 +301,10 @@ static bool read_request(struct proof *t) {
     for (size_t i = 0; i < tree->paths.n && i < FIELDS_MAX; i++, t->f.npaths++)
         if (!word_text(t, &tree->paths.list[i], &t->changes[i]))
             return false;
+    t->f.options = t->push_options;
+    for (size_t i = 0; i < tree->push_options.n && i < FIELDS_MAX; i++, t->f.noptions++)
+        if (!word_text(t, &tree->push_options.list[i], &t->push_options[i]))
+            return false;
     if (tree->options & 1u << TREE_MAX_SIZE)
         parse_size_of(tree->max_size.text, &t->f.size);
     return true;
@@ -313,12 +317,14 @@ bool expect_check(struct compiler *c, const struct tree_rule *tree) {
         if (!(tree->options & 1u << foreign[i]))
             continue;
         const struct token *word = &tree->option_words[foreign[i]];
-        diag_token(c->diags, word, "with, header NAME VALUE, body TEXT, paths or max-size", NULL,
+        diag_token(c->diags, word, "with, header NAME VALUE, body TEXT, paths, options or max-size", NULL,
                    "`%.*s` belongs to rules", SLICE_ARG(word->text));
         good = false;
     }
-    if (tree->headers.n > 2 * FIELDS_MAX - 2 || tree->paths.n > FIELDS_MAX) {
-        diag_token(c->diags, &tree->keyword, NULL, NULL, "more than %d headers or files", FIELDS_MAX - 1);
+    if (tree->headers.n > 2 * FIELDS_MAX - 2 || tree->paths.n > FIELDS_MAX ||
+        tree->push_options.n > FIELDS_MAX) {
+        diag_token(c->diags, &tree->keyword, NULL, NULL, "more than %d headers, files or push options",
+                   FIELDS_MAX - 1);
         good = false;
     }
     if (tree->action == TREE_HTTP && slice_eq(tree->action_word.text, SLICE("*"))) {

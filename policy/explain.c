@@ -1,5 +1,6 @@
 /* Verdicts in words. */
 #include "policy/doors.h"
+#include "policy/push_options.h"
 
 #define HINT_REFS 8
 #define HINT_MAX  1024 /* bytes of a path or a ref; a longer one is nothing to copy */
@@ -38,6 +39,7 @@ const char *verdict_reason_code(enum verdict_reason reason) {
     case REASON_CONDITION: return "condition";
     case REASON_CHANGES: return "paths";
     case REASON_SIZE: return "max-size";
+    case REASON_OPTIONS: return "push-option";
     case REASON_TUNNEL_ONLY: return "tunnel-only";
     case REASON_NO_TUNNEL: return "no-rule-for-tunnel";
     case REASON_WRITE_UNREADABLE: return "write-unreadable";
@@ -142,7 +144,8 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
         break;
     case REASON_CONDITION:
     case REASON_CHANGES:
-    case REASON_SIZE: put_failed(v, out); break;
+    case REASON_SIZE:
+    case REASON_OPTIONS: put_failed(v, out); break;
     case REASON_TUNNEL_ONLY:
         buf_puts(out, "rules pass TLS to this host through unread, and permit no request that is read");
         break;
@@ -262,14 +265,36 @@ static void hint_http(const struct facts *f, struct buf *out) {
     put_target(f, f->path, out);
 }
 
+/* Whether the options of a push can stand in a policy as they are. */
+static bool plain_options(const struct facts *f) {
+    for (size_t i = 0; i < f->noptions; i++)
+        for (size_t k = 0; k < f->options[i].n; k++)
+            if ((unsigned char)f->options[i].p[k] <= 0x20 || f->options[i].p[k] == 0x7f ||
+                strchr("{}\\?[]\"#$*", f->options[i].p[k]))
+                return false;
+    return true;
+}
+
+static void put_options(const struct facts *f, struct buf *out) {
+    bool some = false;
+    for (size_t i = 0; i < f->noptions; i++) {
+        if (!push_option_writes(f->options[i]))
+            continue;
+        buf_printf(out, "%s%.*s", some ? " " : " options ", SLICE_ARG(f->options[i]));
+        some = true;
+    }
+}
+
 static void hint_refs(const struct policy *p, const struct facts *f, const struct verdict *v,
                       struct buf *out) {
     struct slice repository = facts_repository(f->path);
     size_t shown = 0;
     bool push = f->kind == FACTS_GIT_PUSH;
-    for (size_t i = v->ref; i < f->nrefs && shown < HINT_REFS; i++) {
+    for (size_t i = v->ref; i < f->nrefs && shown < HINT_REFS && plain_options(f); i++) {
         struct verdict one;
         policy_judge_ref(p, f, i, &one);
+        if (slice_find(f->refs[i].name, '%') >= 0 && one.reason == REASON_OPTIONS)
+            continue;
         if (one.action != VERDICT_DENY || one.reason == REASON_DENIED_BY_RULE || !is_ref(f->refs[i].name))
             continue;
         if (shown++)
@@ -280,6 +305,7 @@ static void hint_refs(const struct policy *p, const struct facts *f, const struc
         put_pattern(out, f->refs[i].name);
         if (push)
             buf_printf(out, " %s", facts_op_name(f->refs[i].op));
+        put_options(f, out);
     }
 }
 

@@ -95,6 +95,10 @@ struct facts {
     bool size_known;
     uint64_t size; /* bytes of the pack */
 
+    /* Push options ("merge_request.create"), set with the refs: a forge may open, merge or write by them. */
+    const struct slice *options;
+    size_t noptions;
+
     /* Header fields; NULL: not known (then no condition on one can be told). */
     facts_field *field;
     const void *field_arg;

@@ -5,6 +5,7 @@
  */
 #include "policy/condition.h"
 #include "policy/doors.h"
+#include "policy/push_options.h"
 #include "policy/regex.h"
 #include "policy/rule.h"
 
@@ -194,7 +195,7 @@ static enum stage ref_stage(const struct request *q, const struct rule *r, const
         return STAGE_CHANGES;
     if (r->max_size && !loose && (!q->f->size_known || q->f->size > r->max_size))
         return STAGE_SIZE;
-    return STAGE_MATCH;
+    return push_options_match(q->f, r, ref, loose) ? STAGE_MATCH : STAGE_OPTIONS;
 }
 
 /* A fetch rule against a request as such, which any rule about the repository permits and only a deny of every ref
@@ -215,7 +216,7 @@ static enum stage fetch_stage(const struct request *q, const struct rule *r, con
 /* A push without refs: any push rule about the repository permits it, and only a deny of every push stops it. */
 static enum stage discovery_stage(const struct request *q, const struct rule *r, bool loose) {
     enum stage s = git_stage(q, r, TREE_PUSH, loose);
-    if (s == STAGE_MATCH && loose && (r->nrefs || r->ops_named || r->nchanges))
+    if (s == STAGE_MATCH && loose && (r->nrefs || r->ops_named || r->nchanges || r->npush_options))
         return STAGE_REF;
     return s;
 }
@@ -315,6 +316,7 @@ static enum verdict_reason reason_of(enum facts_kind kind, enum stage s) {
     case STAGE_OP: return REASON_OPERATION;
     case STAGE_CHANGES: return REASON_CHANGES;
     case STAGE_SIZE: return REASON_SIZE;
+    case STAGE_OPTIONS: return REASON_OPTIONS;
     case STAGE_CONDITION: return REASON_CONDITION;
     case STAGE_MATCH: break;
     }
@@ -366,7 +368,8 @@ static void hold(const struct request *q, const struct rule *allow, const struct
 }
 
 /* What stood in the way of the rule that came closest. */
-static void settle_near(struct request *q, const struct outcome *o, struct verdict *v) {
+static void settle_near(struct request *q, const struct facts_ref *ref, const struct outcome *o,
+                        struct verdict *v) {
     const struct rule *r = &q->p->rules[o->near];
     const struct condition *c;
     switch (v->reason) {
@@ -384,12 +387,17 @@ static void settle_near(struct request *q, const struct outcome *o, struct verdi
         if (!q->f->size_known)
             v->failed_why = "packs are not measured in this version";
         break;
+    case REASON_OPTIONS:
+        v->failed = push_option_open(q->f, r, ref);
+        v->failed_why = "a push option that it does not name";
+        break;
     default: return;
     }
     v->near = r->where;
 }
 
-static void settle(struct request *q, const struct outcome *o, struct verdict *v) {
+static void settle(struct request *q, const struct facts_ref *ref, const struct outcome *o,
+                   struct verdict *v) {
     const struct rule *rules = q->p->rules;
     if (o->deny != NONE) {
         refuse(v, REASON_DENIED_BY_RULE);
@@ -403,13 +411,13 @@ static void settle(struct request *q, const struct outcome *o, struct verdict *v
         permit(q, &rules[o->allow], v);
     } else {
         refuse(v, reason_of(q->f->kind, o->stage));
-        settle_near(q, o, v);
+        settle_near(q, ref, o, v);
     }
 }
 
 static void settle_ref(struct request *q, const struct facts_ref *ref, struct verdict *v) {
     struct outcome o = scan(q, ref);
-    settle(q, &o, v);
+    settle(q, ref, &o, v);
     if (v->reason != REASON_OPERATION || ref->op != FACTS_FORCE || !ref->unproved)
         return;
     struct facts_ref proved = *ref;
@@ -485,7 +493,7 @@ void judge_rules(const struct policy *p, const struct facts *f, const bool *reac
         return;
     }
     struct outcome o = scan(&q, NULL);
-    settle(&q, &o, v);
+    settle(&q, NULL, &o, v);
 }
 
 void judge(const struct policy *p, const struct facts *f, const bool *reach, struct verdict *v) {

@@ -179,6 +179,7 @@ static void fill_variables(struct loader *ld) {
         vars_mention(&ld->c, &rule->target);
         mention_words(ld, &rule->refs);
         mention_words(ld, &rule->paths);
+        mention_words(ld, &rule->push_options);
         mention_words(ld, &rule->to);
         mention_words(ld, &rule->headers);
         vars_mention(&ld->c, &rule->body);

@@ -31,7 +31,7 @@ static bool told_of(const struct rule *r, const struct facts *f) {
     for (const struct condition *c = r->conditions; c; c = c->next)
         if (c->test == TREE_MATCHES && !(query && c->subject == TREE_QUERY))
             return false;
-    return !r->nchanges && !r->max_size;
+    return !r->nchanges && !r->max_size && !r->npush_options;
 }
 
 /* The first rule about the request, or a ref of it, that hangs on what the log does not tell. */

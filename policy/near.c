@@ -48,6 +48,7 @@ static void put_failed(const struct rule *r, const struct facts *f, const struct
     case STAGE_CHANGES:
         buf_puts(out, "paths: the push changes others, or it is not known what it changes");
         break;
+    case STAGE_OPTIONS: buf_puts(out, "options: the push has an option that it does not name"); break;
     case STAGE_SIZE: buf_puts(out, "max-size: the pack is larger, or its size is not known"); break;
     case STAGE_CONDITION:
         buf_printf(out, "condition: %.*s: %s", SLICE_ARG(near->part.text),

@@ -14,6 +14,7 @@ static bool parse_to(struct parser *p, struct tree_rule *rule);
 static bool parse_also(struct parser *p, struct tree_rule *rule);
 static bool parse_header(struct parser *p, struct tree_rule *rule);
 static bool parse_body(struct parser *p, struct tree_rule *rule);
+static bool parse_push_options(struct parser *p, struct tree_rule *rule);
 
 /* Bits of enum tree_action. */
 #define ON_HTTP  (1u << TREE_HTTP)
@@ -43,6 +44,7 @@ static const struct {
                    parse_header},
     [TREE_SEND_BODY] = {"body", ON_READ, "`body` belongs to expectations about HTTP methods and lfs",
                         parse_body},
+    [TREE_PUSH_OPTIONS] = {"options", ON_PUSH, "`options` belongs to push rules", parse_push_options},
 };
 _Static_assert(sizeof options / sizeof *options == TREE_OPTIONS, "each option has its row");
 
@@ -61,14 +63,14 @@ bool parse_options(struct parser *p, struct tree_rule *rule) {
     while (p->t.kind != TOKEN_END) {
         int i = p->t.kind == TOKEN_WORD ? option_of(p->t.text) : -1;
         if (i < 0)
-            return parse_expected(p,
-                                  "an option (with, where, limit, max-body, paths, max-size, to, also, note) "
-                                  "or the end of the line",
-                                  rule->action == TREE_PUSH ? "refs and operations stand before the options"
-                                  : rule->action == TREE_FETCH ? "refs stand before the options"
-                                  : rule->action == TREE_LFS
-                                      ? "download, upload and lock stand before the options"
-                                      : NULL);
+            return parse_expected(
+                p,
+                "an option (with, where, limit, max-body, paths, max-size, options, to, also, note) "
+                "or the end of the line",
+                rule->action == TREE_PUSH    ? "refs and operations stand before the options"
+                : rule->action == TREE_FETCH ? "refs stand before the options"
+                : rule->action == TREE_LFS   ? "download, upload and lock stand before the options"
+                                             : NULL);
         if (!(options[i].actions & (1u << rule->action))) {
             p->lx.bad = true;
             diag_token(p->diags, &p->t, NULL, NULL, "%s", options[i].only);
@@ -243,15 +245,23 @@ static bool parse_max_size(struct parser *p, struct tree_rule *rule) {
     return parse_size(p, &rule->max_size);
 }
 
-static bool parse_paths(struct parser *p, struct tree_rule *rule) {
+static bool parse_patterns(struct parser *p, struct tree_words *words, const char *expected) {
     do {
         if (p->t.kind == TOKEN_END || (p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)))
-            return parse_expected(p, "a path pattern like .github/**", NULL);
-        if (!parse_words_add(p, &rule->paths, &p->t))
+            return parse_expected(p, expected, NULL);
+        if (!parse_words_add(p, words, &p->t))
             return false;
         parse_next(p);
     } while (p->t.kind != TOKEN_END && !(p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)));
     return true;
+}
+
+static bool parse_paths(struct parser *p, struct tree_rule *rule) {
+    return parse_patterns(p, &rule->paths, "a path pattern like .github/**");
+}
+
+static bool parse_push_options(struct parser *p, struct tree_rule *rule) {
+    return parse_patterns(p, &rule->push_options, "a pattern of push options like merge_request.*");
 }
 
 static bool parse_note(struct parser *p, struct tree_rule *rule) {

@@ -72,6 +72,8 @@ struct rule {
     size_t body;          /* bytes of the request's body that conditions look at; 0: none does */
     struct glob *changes; /* `paths` of a push */
     size_t nchanges;
+    struct glob *push_options; /* `options` of a push */
+    size_t npush_options;
     struct slice options_text;   /* conditions, paths and limits as written, for people */
     uint64_t max_size, max_body; /* 0: none */
     uint32_t limit, limit_seconds, limit_id;
@@ -164,6 +166,7 @@ enum stage {
     STAGE_OP,
     STAGE_CHANGES,   /* … `paths` does not */
     STAGE_SIZE,      /* … `max-size` does not */
+    STAGE_OPTIONS,   /* … `options` does not */
     STAGE_CONDITION, /* … a condition does not */
     STAGE_MATCH,
 };

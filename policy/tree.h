@@ -66,6 +66,7 @@ enum tree_option {
     TREE_ALSO,      /* of a fetch: what it may bring beside refs */
     TREE_SEND,      /* expectations: a header of the request */
     TREE_SEND_BODY, /* … its body */
+    TREE_PUSH_OPTIONS,
     TREE_OPTIONS,
 };
 
@@ -89,7 +90,7 @@ struct tree_rule {
     unsigned options;                        /* bit 1 << enum tree_option: it is there */
     struct token option_words[TREE_OPTIONS]; /* the keyword of each that is there */
     struct token with, limit, max_body, max_size, note;
-    struct tree_words paths, to;
+    struct tree_words paths, to, push_options;
     unsigned also;             /* bits 1 << enum facts_extra */
     struct tree_words headers; /* expectations: name and value in turn */
     struct token body;

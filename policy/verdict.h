@@ -42,6 +42,7 @@ enum verdict_reason {
     REASON_CONDITION,      /* a rule would match but for one of its conditions: see `near` and `failed` */
     REASON_CHANGES, /* … but for its `paths`: the push changes others, or it is not known what it changes */
     REASON_SIZE,    /* … but for its `max-size` */
+    REASON_OPTIONS, /* … but for a push option, `failed`, that its `options` do not name */
     REASON_TUNNEL_ONLY, /* only `tunnel` rules name this host, and this is a request that was read */
     REASON_NO_TUNNEL,   /* FACTS_TUNNEL: no rule passes this host through unread */
     REASON_WRITE_UNREADABLE, /* a request to a forge's API: what it writes can't be read for certain, `failed_why` */
@@ -77,10 +78,12 @@ struct verdict {
     const struct verdict_net *nets; /* private networks that the name may resolve to */
     size_t nnets;
     bool to_private;          /* … any private network */
-    struct verdict_rule near; /* REASON_CONDITION, _CHANGES, _SIZE: the rule that came closest */
-    struct slice failed;      /* … and the part of it that failed, as written: json base == "main" */
-    const char *failed_why;   /* … because: "the body is not JSON"; NULL: it just does not hold */
-    bool names_address; /* the host is an address and the rule spells it out: private ranges are meant */
+    struct verdict_rule near; /* REASON_CONDITION, _CHANGES, _SIZE, _OPTIONS: the rule that came closest */
+    struct slice
+        failed; /* … and the part of it that failed, as written: json base == "main" (_OPTIONS: of the
+                               * facts) */
+    const char *failed_why; /* … because: "the body is not JSON"; NULL: it just does not hold */
+    bool names_address;     /* the host is an address and the rule spells it out: private ranges are meant */
     size_t
         door; /* a request to a forge's API: denied (or asked for) since its write number `door`, from 1, is, as
                   * the push that it amounts to; reason, rule and note are about that push */

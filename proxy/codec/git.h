@@ -75,11 +75,16 @@ struct git_command_at {
     uint8_t op;
 };
 
+struct git_option_at {
+    uint32_t at;
+    uint32_t len;
+};
+
 struct git_push {
     /* results; good when git_push_feed has returned 0 */
     struct git_caps caps;
     size_t ncommands; /* 0 is fine: the probe "0000", or shallow lines only */
-    size_t noptions;  /* push options, only counted */
+    size_t noptions;  /* push options */
     size_t nshallow;
     bool is_signed; /* the commands stood in a certificate */
     bool
@@ -94,6 +99,8 @@ struct git_push {
     struct buf arena; /* ids and names of all commands */
     struct git_command_at *commands;
     size_t room;
+    struct git_option_at *options;
+    size_t options_room;
     bool caps_seen;
 };
 
@@ -107,6 +114,9 @@ int git_push_feed(struct git_push *push, struct slice in, size_t *used);
 
 /* The i-th command, i < ncommands. Slices are good until git_push_release. */
 struct git_command git_push_command(const struct git_push *push, size_t i);
+
+/* The i-th push option, i < noptions, in the same way. */
+struct slice git_push_option(const struct git_push *push, size_t i);
 
 const char *git_op_name(enum git_op op);
 

@@ -36,8 +36,11 @@ void git_push_release(struct git_push *push) {
     pkt_reader_release(&push->reader);
     buf_release(&push->arena);
     free(push->commands);
+    free(push->options);
     push->commands = NULL;
+    push->options = NULL;
     push->ncommands = push->room = 0;
+    push->noptions = push->options_room = 0;
 }
 
 static int refuse(struct git_push *push, int err, const char *text) {
@@ -232,7 +235,24 @@ static int read_option(struct git_push *push, struct slice option) {
     for (size_t i = 0; i < option.n; i++)
         if ((unsigned char)option.p[i] < 0x20 && option.p[i] != '\t')
             return refuse(push, ERR_PARSE, "a control character in a push option");
-    return ++push->noptions > OPTIONS_MAX ? refuse(push, ERR_LIMIT, "too many push options") : 0;
+    if (push->noptions == OPTIONS_MAX)
+        return refuse(push, ERR_LIMIT, "too many push options");
+    if (push->noptions == push->options_room) {
+        size_t room = push->options_room ? 2 * push->options_room : COMMANDS_ROOM;
+        struct git_option_at *options = reallocarray(push->options, room, sizeof *options);
+        if (!options)
+            return refuse(push, ERR_NOMEM, "out of memory");
+        push->options = options;
+        push->options_room = room;
+    }
+    push->options[push->noptions++] =
+        (struct git_option_at){(uint32_t)buf_len(&push->arena), (uint32_t)option.n};
+    return buf_put(&push->arena, option) ? refuse(push, ERR_LIMIT, "the push options are too long") : 0;
+}
+
+struct slice git_push_option(const struct git_push *push, size_t i) {
+    struct slice arena = buf_slice(&push->arena);
+    return slice_sub(arena, push->options[i].at, push->options[i].len);
 }
 
 static int compare_refs(const void *a, const void *b, void *arena) {

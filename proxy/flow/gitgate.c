@@ -29,6 +29,7 @@ void gitgate_free(struct gitgate *gate) {
     gate_answer_free(gate->answer);
     free(gate->wants);
     free(gate->refs);
+    free(gate->options);
     free(gate->record_refs);
     free(gate);
 }

@@ -47,6 +47,16 @@ static int gate_collect(struct gitgate *gate) {
     return 0;
 }
 
+static int gate_collect_options(struct gitgate *gate) {
+    size_t n = gate->push.noptions;
+    gate->options = n ? calloc(n, sizeof *gate->options) : NULL;
+    if (n && !gate->options)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        gate->options[i] = git_push_option(&gate->push, i);
+    return 0;
+}
+
 static bool gate_allows(struct xchg *x, size_t i) {
     struct verdict v;
     policy_judge_ref(x->box->policy, &x->facts, i, &v);
@@ -75,12 +85,14 @@ static void gate_assume(struct xchg *x) {
 
 int gitgate_judge(struct xchg *x) {
     struct gitgate *gate = x->gate;
-    if (gate_collect(gate)) {
+    if (gate_collect(gate) || gate_collect_options(gate)) {
         gitgate_unreadable(x, "no-memory", "out of memory");
         return ERR_DENIED;
     }
     x->facts.refs = gate->refs;
     x->facts.nrefs = gate->nrefs;
+    x->facts.options = gate->options;
+    x->facts.noptions = gate->push.noptions;
     gate_assume(x);
     policy_judge(x->box->policy, &x->facts, &x->verdict);
     if (x->verdict.action != VERDICT_ALLOW) {

@@ -136,10 +136,11 @@ void xchg_decide(struct xchg *x) {
     if (x->verdict.action != VERDICT_ALLOW) {
         if (!doorgate_begin(x))
             refusal_policy(x);
-    } else if (x->git.kind == GIT_PUSH)
+    } else if (x->git.kind == GIT_PUSH) {
         gitgate_begin(x); /* which asks for limits when the push itself is permitted */
-    else if (x->git.kind == GIT_FETCH || x->git.kind == GIT_DISCOVER_FETCH)
+    } else if (x->git.kind == GIT_FETCH || x->git.kind == GIT_DISCOVER_FETCH) {
         fetchgate_begin(x);
-    else if (!xchg_limited(x))
+    } else if (!xchg_limited(x)) {
         xchg_go(x);
+    }
 }

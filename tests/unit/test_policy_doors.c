@@ -184,6 +184,72 @@ static void hosts(void **state) {
          "https://a.test/api/v3/repos/acme/app/contents/x", body, "allow");
 }
 
+/* --- options of a push -------------------------------------------------------------------------------------- */
+
+static void pushes_with(const char *policy, const char *ref, const char *option, const char *wanted) {
+    struct policy *p = load_text(policy);
+    struct asking a;
+    struct verdict v;
+    struct buf out;
+    struct slice options[] = {slice_str(option), SLICE("ci.skip")};
+    buf_init(&out, 1 << 16);
+    asking_init(&a, FACTS_GIT_PUSH, "POST", "https://github.com/acme/app.git/git-receive-pack");
+    asking_ref(&a, ref, FACTS_CREATE, false);
+    a.f.options = options;
+    a.f.noptions = option ? 2 : 0;
+    policy_judge(p, &a.f, &v);
+    buf_printf(&out, "%s: ", verdict_action_name(v.action));
+    policy_explain_ref(p, &a.f, &v, &out);
+    buf_puts(&out, " => ");
+    policy_hint(p, &a.f, &v, &out);
+    if (strncmp(buf_cstr(&out), wanted, strlen(wanted)) != 0)
+        fail_msg("%s -o %s\n  is judged: %s\n  wanted:    %s", ref, option ? option : "", buf_cstr(&out),
+                 wanted);
+    buf_release(&out);
+    buf_release(&a.path);
+    policy_free(p);
+}
+
+static void push_options(void **state) {
+    (void)state;
+    const char *fix = "refs/heads/fix/1";
+    const char *named =
+        "allow push https://github.com/acme/app refs/heads/fix/* options merge_request.create topic=*\n";
+    pushes_with(PUSH, fix, NULL, "allow");
+    pushes_with(PUSH, fix, "integrations.skip_ci", "allow");
+    pushes_with(
+        PUSH, fix, "merge_request.create",
+        "deny: t.policy:1 would permit it, but for `merge_request.create`: a push option that it does not "
+        "name "
+        "=> allow push https://github.com/acme/app refs/heads/fix/1 create options merge_request.create");
+    pushes_with(
+        PUSH, fix, "a title",
+        "deny: t.policy:1 would permit it, but for `a title`: a push option that it does not name => ");
+    pushes_with(named, fix, "merge_request.create", "allow");
+    pushes_with(named, fix, "topic=x", "allow");
+    pushes_with(named, fix, "topic=x/y", "deny");
+    pushes_with(named, fix, "Topic=x", "deny");
+    pushes_with(named, fix, "merge_request.auto_merge", "deny");
+    pushes_with("allow push https://github.com/acme/app options **\ndeny push https://github.com/acme/app "
+                "options *merge*\n",
+                fix, "x.Merge", "deny: denied by t.policy:2");
+    pushes_with("allow push https://github.com/acme/app options **\ndeny push https://github.com/acme/app "
+                "options *merge*\n",
+                fix, "other", "allow");
+    /* Gerrit's stand in the ref */
+    pushes_with("allow push https://github.com/acme/app refs/for/*\n", "refs/for/main", NULL, "allow");
+    pushes_with("allow push https://github.com/acme/app refs/for/*\n", "refs/for/main%submit", NULL, "deny");
+    pushes_with("allow push https://github.com/acme/app refs/for/* options topic=*\n",
+                "refs/for/main%topic=a", NULL, "allow");
+    pushes_with("allow push https://github.com/acme/app refs/for/* options topic=*\n",
+                "refs/for/main%topic=a,submit", NULL, "deny");
+    pushes_with("allow push https://github.com/acme/app refs/for/* options **\ndeny push "
+                "https://github.com/acme/app options submit\n",
+                "refs/for/main%topic=a,submit", NULL, "deny: denied by");
+    pushes_with("allow push https://github.com/acme/app refs/for/* options topic=*\n", "refs/for/main%", NULL,
+                "deny");
+}
+
 /* Expectations tell what the proxy would do. */
 static void expectations(void **state) {
     (void)state;
@@ -236,6 +302,7 @@ int main(void) {
         cmocka_unit_test(unknown_endpoints),
         cmocka_unit_test(hosts),
         cmocka_unit_test(expectations),
+        cmocka_unit_test(push_options),
         cmocka_unit_test(bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
