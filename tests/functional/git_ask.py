@@ -1,12 +1,9 @@
 """Where a push brings too little history for a proof, the server is asked for it; a server that lies proves nothing."""
 import os
 import random
-import struct
-import subprocess
 import time
-import zlib
 
-import gitserver
+import asks
 import pushes
 import raw
 import tap
@@ -17,24 +14,6 @@ CLONE = pushes.CLONE
 PUSH = CLONE + "git push origin %s:fix/1 || echo refused-$?\n"
 FORCE = CLONE + "git push --force origin %s:fix/1 || echo refused-$?\n"
 BIG = "head -c 3000000 /dev/urandom > big; git add big; git commit -qm big; "
-UPLOAD = "/acme/app.git/git-upload-pack"
-RESULT = [("Content-Type", "application/x-git-upload-pack-result")]
-
-
-def serve(t, config=None, sha256=False, **options):
-    """A server whose main has five commits more than the root; fix/1 is at the second of them."""
-    git = pushes.serve(t, repo=False, **options)
-    git.create(REPO, config=config, sha256=sha256)
-    git.line = [git.refs(REPO)["refs/heads/main"]]
-    for i in range(5):
-        git.line.append(git.commit(REPO, "refs/heads/main", {"README": "hello\n", "n": "%d\n" % i}, "m%d" % i, parent=git.line[-1]))
-    git.git(REPO, "update-ref", "refs/heads/fix/1", git.line[2])
-    return git
-
-
-def asked(git):
-    """The fetches that exeat made itself."""
-    return [h for h in git.hits if any(v.startswith("exeat/") for v in h.request.all("user-agent"))]
 
 
 def at(git):
@@ -62,24 +41,24 @@ def refused(git, r, old, proof):
 
 @tap.test(timeout=120)
 def a_branch_moved_on_to_known_commits_passes(t):
-    git = serve(t)
+    git = asks.serve(t)
     r = pushes.run(git, POLICY, PUSH % git.line[5])
     passes(git, r, git.line[5])
-    tap.equal([h.method for h in asked(git)], ["GET", "POST"])
-    body = asked(git)[1].request.start
+    tap.equal([h.method for h in asks.asked(git)], ["GET", "POST"])
+    body = asks.asked(git)[1].request.start
     tap.equal((body.count(b"want "), body.count(b"want " + git.line[5].encode()), body.count(b"have " + git.line[2].encode()), b"filter tree:0" in body),
               (1, 1, 1, True))
 
 
 @tap.test(timeout=120)
 def a_branch_moved_back_or_aside_is_forced(t):
-    git = serve(t)
+    git = asks.serve(t)
     aside = git.commit(REPO, "refs/heads/aside", {"x": "y\n"}, "aside", parent=git.line[1])
     orphan = git.commit(REPO, "refs/heads/orphan", {"x": "y\n"}, "orphan")
     for where in (git.line[1], git.line[0], aside, orphan):
         r = pushes.run(git, POLICY, FORCE % where)
         refused(git, r, git.line[2], "server")
-    tap.equal(len(asked(git)), 8)
+    tap.equal(len(asks.asked(git)), 8)
     posts = [h for h in pushes.posts(git, "git-receive-pack") if h.request.header("content-length") != "4"]
     tap.equal(posts, [])
 
@@ -87,11 +66,11 @@ def a_branch_moved_back_or_aside_is_forced(t):
 @tap.test(timeout=120)
 def new_commits_on_top_of_known_ones(t):
     for big in ("", BIG):
-        git = serve(t)
+        git = asks.serve(t)
         grow = CLONE + "git checkout -q %s; echo a > a; git add a; git commit -qm a; " + big + "git push origin HEAD:fix/1; git rev-parse HEAD\n"
         r = pushes.run(git, POLICY, grow % git.line[4])
         passes(git, r, r.out.split()[-1])
-        git = serve(t)
+        git = asks.serve(t)
         r = pushes.run(git, POLICY, (grow % git.line[1]).replace("git push", "git push --force").replace("; git rev-parse", " || echo refused-$?; git rev-parse"))
         refused(git, r, git.line[2], "server")
         time.sleep(0.3)
@@ -100,7 +79,7 @@ def new_commits_on_top_of_known_ones(t):
 
 @tap.test(timeout=120)
 def a_merge_of_known_history_passes(t):
-    git = serve(t)
+    git = asks.serve(t)
     aside = git.commit(REPO, "refs/heads/aside", {"x": "y\n"}, "aside", parent=git.line[1])
     r = pushes.run(git, POLICY, CLONE + "git checkout -q %s; git merge -q -s ours -m merged %s; git push origin HEAD:fix/1; git rev-parse HEAD\n"
                    % (aside, git.line[4]))
@@ -109,7 +88,7 @@ def a_merge_of_known_history_passes(t):
 
 @tap.test(timeout=120)
 def several_refs_are_asked_about_in_turn(t):
-    git = serve(t)
+    git = asks.serve(t)
     git.git(REPO, "update-ref", "refs/heads/fix/2", git.line[3])
     r = pushes.run(git, POLICY, CLONE + "git push origin %s:fix/1 %s:fix/2 %s:refs/heads/fix/new" % (git.line[5], git.line[4], git.line[0]))
     passes(git, r, git.line[5])
@@ -120,42 +99,42 @@ def several_refs_are_asked_about_in_turn(t):
 
 @tap.test(timeout=120)
 def sha256(t):
-    git = serve(t, sha256=True)
+    git = asks.serve(t, sha256=True)
     passes(git, pushes.run(git, POLICY, PUSH % git.line[5]), git.line[5])
     refused(git, pushes.run(git, POLICY, FORCE % git.line[0]), git.line[5], "server")
 
 
 @tap.test(timeout=120)
 def a_server_without_filters(t):
-    git = serve(t, config={"uploadpack.allowFilter": "false"})
+    git = asks.serve(t, config={"uploadpack.allowFilter": "false"})
     passes(git, pushes.run(git, POLICY, PUSH % git.line[5]), git.line[5])
-    tap.lacks(asked(git)[1].request.start, b"filter")
+    tap.lacks(asks.asked(git)[1].request.start, b"filter")
     refused(git, pushes.run(git, POLICY, FORCE % git.line[0]), git.line[5], "server")
 
 
 @tap.test(timeout=120)
 def the_credential_goes_with_it_and_it_is_on_record(t):
-    git = serve(t)
+    git = asks.serve(t)
     r = pushes.run(git, POLICY, PUSH % git.line[5])
     passes(git, r, git.line[5])
-    tap.equal([(h.user, h.password) for h in asked(git)], [("x-access-token", pushes.SECRET)] * 2)
+    tap.equal([(h.user, h.password) for h in asks.asked(git)], [("x-access-token", pushes.SECRET)] * 2)
     verdict = [v for v in r.verdicts(verdict="allow") if (v.get("git") or {}).get("refs")][0]
     errands = r.events("errand", id=verdict["id"])
     tap.equal([(e["method"], e["url"], e["credential"], e["reason"]) for e in errands],
               [("GET", "https://g.test/acme/app.git/info/refs?service=*", "forge", "to prove a fast-forward"),
-               ("POST", "https://g.test" + UPLOAD, "forge", "to prove a fast-forward")])
+               ("POST", "https://g.test" + asks.UPLOAD, "forge", "to prove a fast-forward")])
     order = [e["event"] for e in r.decisions if e.get("id") == verdict["id"]]
     tap.equal(order, ["errand", "errand", "verdict", "outcome"])
 
 
 @tap.test(timeout=120)
 def nothing_is_asked_where_the_pack_is_enough_or_no_proof_would_help(t):
-    git = serve(t)
+    git = asks.serve(t)
     r = pushes.run(git, POLICY, CLONE + "git checkout -q fix/1; echo a > a; git add a; git commit -qm a; git push origin fix/1; git rev-parse HEAD")
     passes(git, r, r.out.split()[-1], "pack")
     r = pushes.run(git, POLICY, CLONE + "git push origin %s:refs/heads/other || echo refused-$?" % git.line[5])
     tap.contains(r.out, "refused-1")
-    tap.equal(asked(git), [])
+    tap.equal(asks.asked(git), [])
 
 
 GZIPPED = r"""cat > ../g.py <<'EOF'
@@ -173,7 +152,7 @@ python3 ../g.py; curl -sS -H 'Content-Encoding: gzip' -H 'Content-Type: applicat
 
 @tap.test(timeout=120)
 def a_push_in_a_gzip_body(t):
-    git = serve(t)
+    git = asks.serve(t)
     r = pushes.run(git, POLICY, CLONE + GZIPPED % git.line[5])
     tap.contains(r.out, "ok refs/heads/fix/1", str(r))
     passes(git, r, git.line[5])
@@ -211,105 +190,24 @@ python3 ../t.py; curl -sS -H 'Content-Type: application/x-git-receive-pack-reque
 
 @tap.test(timeout=200)
 def a_commit_as_a_delta_of_one_that_the_server_has(t):
-    for parent, asks in ((2, 3), (5, 4)):
-        git = serve(t)
+    for parent, count in ((2, 3), (5, 4)):
+        git = asks.serve(t)
         r = pushes.run(git, POLICY, CLONE + THIN % (git.line[4], git.line[parent]))
         tap.contains(r.out, "ok refs/heads/fix/1", str(r))
         passes(git, r, r.out.split()[0])
-        tap.equal(len(asked(git)), asks)
-        tap.contains(asked(git)[2].request.start, b"deepen 1")
-    git = serve(t)
+        tap.equal(len(asks.asked(git)), count)
+        tap.contains(asks.asked(git)[2].request.start, b"deepen 1")
+    git = asks.serve(t)
     r = pushes.run(git, POLICY, CLONE + THIN % (git.line[4], git.line[0]))
     tap.contains(r.out, "ng refs/heads/fix/1 exeat: ", str(r))
     ref = the_ref(r, "deny")
     tap.equal((ref["op"], ref["proof"], at(git)), ("force", "server", git.line[2]))
 
 
-def instead(git, answer, path=UPLOAD, method="POST"):
-    """exeat's own requests for this path get this answer (bytes, or a function)."""
-    backend = git._backend
-
-    def choose(connection, request, hit):
-        if hit.path == path and hit.method == method and hit in asked(git):
-            connection.read_body(request)
-            hit.status = 200
-            if callable(answer):
-                answer(connection)
-            else:
-                connection.send(answer)
-        else:
-            backend(connection, request, hit)
-    git._backend = choose
-
-
-def pkt(data):
-    return b"%04x" % (len(data) + 4) + data
-
-
-def packed(pack):
-    return pkt(b"packfile\n") + b"".join(pkt(b"\1" + pack[i:i + 1000]) for i in range(0, len(pack), 1000)) + b"0000"
-
-
-def pack_of(git, *ids):
-    """A pack of these commits alone."""
-    return subprocess.run(["git", "-C", git.path(REPO), "pack-objects", "-q", "--stdout"], input="".join(i + "\n" for i in ids).encode(),
-                          env=gitserver.ENV, stdout=subprocess.PIPE, check=True).stdout
-
-
-def forged(git):
-    """A commit that names fix/1's as its parent: it has another id than the one that is pushed."""
-    tree = git.git(REPO, "rev-parse", git.line[0] + "^{tree}").strip()
-    return git.git(REPO, "commit-tree", tree, "-p", git.line[2], "-m", "forged").strip()
-
-
-def bomb():
-    """A pack of one blob that claims to be of 4 GiB, and goes on for a good part of it."""
-    return b"PACK" + struct.pack(">II", 2, 1) + bytes([0xb0, 0x80, 0x80, 0x80, 0x80, 0x01]) + zlib.compress(bytes(400 << 20), 1)
-
-
-def endless(connection):
-    connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n\r\n" + pkt(b"packfile\n"))
-    try:
-        while True:
-            connection.send(pkt(b"\2counting\n") * 1000)
-    except (raw.Closed, OSError):
-        pass
-
-
-def cut(connection):
-    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + pkt(b"packfile\n") + pkt(b"\1PACK"))
-    connection.close()
-
-
-def lies(git):
-    return {
-        "garbage": raw.response(200, b"\0\1\2 garbage" * 1000, RESULT),
-        "html": raw.response(200, "<html>hello", [("Content-Type", "text/html")]),
-        "500": raw.response(500, "oops", reason="No"),
-        "401": raw.response(401, "who?", [("WWW-Authenticate", 'Basic realm="x"')], reason="No"),
-        "302": raw.response(302, "", [("Location", "https://g.test/elsewhere")], reason="Found"),
-        "err": raw.response(200, pkt(b"ERR upload-pack: not our ref"), RESULT),
-        "band 3": raw.response(200, pkt(b"packfile\n") + pkt(b"\3no"), RESULT),
-        "no pack": raw.response(200, pkt(b"acknowledgments\n") + pkt(b"NAK\n") + b"0000", RESULT),
-        "nothing": raw.response(200, b"", RESULT),
-        "an empty pack": raw.response(200, packed(pack_of(git)), RESULT),
-        "another commit": raw.response(200, packed(pack_of(git, forged(git))), RESULT),
-        "the old one": raw.response(200, packed(pack_of(git, git.line[2])), RESULT),
-        "a damaged pack": raw.response(200, packed(pack_of(git, git.line[5])[:-1] + b"x"), RESULT),
-        "half a pack": raw.response(200, packed(pack_of(git, git.line[5])[:-30]), RESULT),
-        "bytes behind": raw.response(200, packed(pack_of(git) + b"more"), RESULT),
-        "endless": endless,
-        "a bomb": raw.response(200, packed(bomb()), RESULT),
-        "cut": cut,
-        "gzip": raw.response(200, b"\x1f\x8b", RESULT + [("Content-Encoding", "gzip")]),
-        "not http": b"220 mail.test ready\r\n\r\n",
-    }
-
-
 def try_lie(git, name, proof, *args):
     """What is pushed is a fast-forward in truth: it is refused for want of a proof, and for nothing else."""
     backend = git._backend
-    instead(git, *args)
+    asks.instead(git, *args)
     r = pushes.run(git, POLICY, PUSH % git.line[5])
     git._backend = backend
     print("# %s: %s" % (name, "".join(line[28:] for line in r.err.split("\n") if "push refused" in line)))
@@ -320,17 +218,17 @@ def try_lie(git, name, proof, *args):
 @tap.test(timeout=300)
 def a_lying_server(t):
     """A server that lies can make a proof fail, and make none."""
-    git = serve(t)
+    git = asks.serve(t)
     whole = ("an empty pack", "another commit", "the old one")
-    for name, lie in lies(git).items():
+    for name, lie in asks.lies(git).items():
         try_lie(git, name, "server" if name in whole else "none", lie)
     adverts = {
         "not git": b"<html>",
-        "v0": b"001e# service=git-upload-pack\n0000" + pkt(git.line[2].encode() + b" HEAD\0x\n") + b"0000",
-        "no fetch": pkt(b"version 2\n") + pkt(b"ls-refs\n") + b"0000",
-        "says no": pkt(b"ERR go away\n"),
-        "sha256": pkt(b"version 2\n") + pkt(b"fetch=filter\n") + pkt(b"object-format=sha256\n") + b"0000",
-        "half": pkt(b"version 2\n") + pkt(b"fetch=filter\n"),
+        "v0": b"001e# service=git-upload-pack\n0000" + asks.pkt(git.line[2].encode() + b" HEAD\0x\n") + b"0000",
+        "no fetch": asks.pkt(b"version 2\n") + asks.pkt(b"ls-refs\n") + b"0000",
+        "says no": asks.pkt(b"ERR go away\n"),
+        "sha256": asks.pkt(b"version 2\n") + asks.pkt(b"fetch=filter\n") + asks.pkt(b"object-format=sha256\n") + b"0000",
+        "half": asks.pkt(b"version 2\n") + asks.pkt(b"fetch=filter\n"),
     }
     for name, lie in adverts.items():
         try_lie(git, name, "none", raw.response(200, lie), "/acme/app.git/info/refs", "GET")
@@ -339,8 +237,8 @@ def a_lying_server(t):
 @tap.test(timeout=120)
 def a_hanging_server(t):
     """Where a server hangs an update is forced as soon as the time is up."""
-    git = serve(t)
-    instead(git, lambda connection: time.sleep(30))
+    git = asks.serve(t)
+    asks.instead(git, lambda connection: time.sleep(30))
     r = pushes.run(git, POLICY, PUSH % git.line[5])
     refused(git, r, git.line[2], "none")
     tap.contains(r.err, "within 1")
@@ -349,8 +247,8 @@ def a_hanging_server(t):
 
 @tap.test(timeout=120)
 def a_client_that_goes_away_while_the_server_is_asked(t):
-    git = serve(t)
-    instead(git, lambda connection: time.sleep(3))
+    git = asks.serve(t)
+    asks.instead(git, lambda connection: time.sleep(3))
     r = pushes.run(git, POLICY, CLONE + "timeout 1 git push origin %s:fix/1 || echo gone-$?; sleep 3; git ls-remote -q origin refs/heads/fix/1" % git.line[5])
     tap.contains(r.out, "gone-124", str(r))
     tap.contains(r.out, git.line[2], str(r))
@@ -359,16 +257,16 @@ def a_client_that_goes_away_while_the_server_is_asked(t):
 
 @tap.test(timeout=120)
 def force_where_it_is_permitted_asks_nobody(t):
-    git = serve(t)
+    git = asks.serve(t)
     policy = pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* force with forge\n"
     r = pushes.run(git, policy, FORCE % git.line[0])
-    tap.equal((at(git), asked(git)), (git.line[0], []), str(r))
+    tap.equal((at(git), asks.asked(git)), (git.line[0], []), str(r))
 
 
 @tap.test(timeout=120)
 def long_history(t):
     """Ten thousand commits are asked for and looked through."""
-    git = serve(t)
+    git = asks.serve(t)
     stream = "".join("commit refs/heads/long\ncommitter S <s@example.com> %d +0000\ndata 2\nc\n%s\n"
                      % (1700000000 + i, "from %s\n" % git.line[2] if i == 0 else "") for i in range(10000))
     git.git(REPO, "fast-import", "--quiet", stdin=stream.encode())
@@ -384,7 +282,7 @@ def at_random_exeat_agrees_with_git(t):
     seed = int(os.environ.get("EXEAT_SEED", "0")) or random.randrange(1 << 30)
     print("# EXEAT_SEED=%d" % seed)
     rnd = random.Random(seed)
-    git = serve(t)
+    git = asks.serve(t)
     known = list(git.line)
     for i in range(30):
         parents = rnd.sample(known, rnd.choice([0, 1, 1, 1, 2, 2]))
