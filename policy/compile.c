@@ -56,6 +56,11 @@ static bool compile_target(struct compiler *c, const struct tree_rule *tree, con
                    "a tunnel is a TLS connection to a host, of which nothing else is seen");
         return false;
     }
+    if (tree->verb == TREE_TUNNEL && out->host_is_address) {
+        diag_marks(c, e, 0, path, "https://host", NULL,
+                   "a tunnel goes by the name that the client asks for, and an address is none");
+        return false;
+    }
     if (!compile_path(c, e, path, tree, out))
         return false;
     struct slice host = out->host, rest = expanded_text(c, e->c + path, e->n - path);
@@ -188,6 +193,7 @@ static bool add_rule(void *arg, const struct mark *origin, size_t n) {
     if (!compile_target(h->c, h->tree, e, &r->target))
         return false;
     r->where.index = (unsigned)++h->c->p->nrules;
+    h->c->p->tunnels |= r->verb == TREE_TUNNEL;
     h->c->p->looks_at_bodies |= r->body > 0 || (r->action == TREE_LFS && r->ops_named);
     h->c->p->limits_fetches |= r->action == TREE_FETCH && r->nrefs > 0;
     return true;

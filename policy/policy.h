@@ -152,6 +152,12 @@ bool policy_question(const struct policy *p, const struct facts *f, struct verdi
  */
 bool policy_limits_fetch(const struct policy *p, const struct facts *f);
 
+/* What rules there are about an origin (facts' scheme, host and port), whatever they say of it: some that pass its TLS
+ * through unread, and some that permit to read what goes there (or ask a person). */
+void policy_about(const struct policy *p, const struct facts *f, bool *tunnels, bool *reads);
+/* Whether a rule passes anything through unread, wherever. */
+bool policy_tunnels(const struct policy *p);
+
 /* The verdict on ref `i` of a push or a fetch by itself (v->ref == i): for `ng <ref> <reason>` and for the record. */
 void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, struct verdict *v);
 

@@ -120,6 +120,7 @@ struct policy {
     struct regex_memory *regexes;
     bool looks_at_bodies; /* a rule has a condition on one */
     bool limits_fetches;  /* a fetch rule names refs */
+    bool tunnels;         /* a rule is a tunnel: see policy_tunnels */
     const char **credentials;
     size_t ncredentials;
 };

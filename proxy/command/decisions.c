@@ -42,6 +42,8 @@ static bool read_request(struct decision_line *d) {
         kind = FACTS_GIT_PUSH;
     else if (strncmp(service, "git-", 4) == 0)
         kind = FACTS_GIT_FETCH;
+    else if (strcmp(method, "tunnel") == 0)
+        kind = FACTS_TUNNEL;
     if (!*method || !*d->url)
         return false;
     if (request_url(&d->request, FACTS_HTTP, slice_str(method), slice_str(d->url), NULL))

@@ -8,20 +8,22 @@
 #include "netns/sandbox.h"
 #include "proxy/codec/sniff.h"
 #include "proxy/flow/state.h"
+#include "proxy/flow/tunnel.h"
 #include "proxy/flow/xchg.h"
 
 /* Room for a head, and for what may follow it before the exchange takes it. */
 #define CONN_IN_MAX  (HTTP1_HEAD_MAX + IO_SCRATCH)
 #define CONN_IN_STEP 4096
 
-static const char *const conn_state_names[] = {"sniff", "hello", "shake", "http", "over"};
+static const char *const conn_state_names[] = {"sniff", "hello", "shake", "http", "tunnel", "over"};
 _Static_assert(sizeof conn_state_names / sizeof *conn_state_names == CONN_STATES, "a name for each state");
 
 static const struct io_events conn_sniff_events;
 
 void conn_enter(struct conn *conn, enum conn_state state) {
     static const uint8_t legal[CONN_STATES] = {
-        [CONN_SNIFF] = 1 << CONN_HELLO | 1 << CONN_HTTP | 1 << CONN_OVER,
+        [CONN_SNIFF] = 1 << CONN_HELLO | 1 << CONN_HTTP | 1 << CONN_TUNNEL | 1 << CONN_OVER,
+        [CONN_TUNNEL] = 1 << CONN_HELLO | 1 << CONN_OVER,
         [CONN_HELLO] = 1 << CONN_SHAKE | 1 << CONN_OVER,
         [CONN_SHAKE] = 1 << CONN_HTTP | 1 << CONN_OVER,
         [CONN_HTTP] = 1 << CONN_SNIFF | 1 << CONN_OVER,
@@ -91,6 +93,8 @@ static struct io *conn_detach(struct conn *conn) {
     }
     if (conn->h2)
         conn_http2_over(conn);
+    tunnel_free(conn->tunnel);
+    conn->tunnel = NULL;
     http1_body_release(&conn->body);
     buf_release(&conn->in);
     *conn->link = conn->next;
@@ -166,6 +170,8 @@ static void conn_sniffed(struct conn *conn) {
     switch (sniff_first(buf_slice(&conn->in))) {
     case SNIFF_MORE: return;
     case SNIFF_TLS: {
+        if (tunnel_begin(conn))
+            return;
         size_t n = conn_hello_length(buf_slice(&conn->in));
         if (n == 0)
             return;

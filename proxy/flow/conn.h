@@ -7,6 +7,7 @@
  *         |  ^                                                        |  |
  *         |  +----------------- CONNECT was answered by 200 ----------+  |
  *         +--HTTP--> CONN_HTTP                                           |
+ *         +--TLS, where a rule passes some through--> CONN_TUNNEL --not this one--> CONN_HELLO
  *     any --> CONN_OVER  (the io is given back; the struct waits for engine_reap)
  *
  * conn_enter() is the one writer of the state. Legal calls in each:
@@ -14,6 +15,7 @@
  *     CONN_HELLO   the client-hello callback waits for the leaf; nothing is read but by OpenSSL
  *     CONN_SHAKE   as before
  *     CONN_HTTP    conn_http1.c has the word, and `x` may be set; or conn_http2.h has, and `h2` is set
+ *     CONN_TUNNEL  tunnel.c has the word
  *     CONN_OVER    nothing; io and x are NULL
  */
 #ifndef PROXY_FLOW_CONN_H
@@ -28,10 +30,11 @@
 #include "proxy/flow/io.h"
 
 struct box;
+struct tunnel;
 struct h2;
 struct xchg;
 
-enum conn_state { CONN_SNIFF, CONN_HELLO, CONN_SHAKE, CONN_HTTP, CONN_OVER, CONN_STATES };
+enum conn_state { CONN_SNIFF, CONN_HELLO, CONN_SHAKE, CONN_HTTP, CONN_TUNNEL, CONN_OVER, CONN_STATES };
 
 /* What one hop of HTTP/1 is doing; conn_http1.c's. */
 enum h1_phase {
@@ -59,6 +62,8 @@ struct conn {
     bool tls;
     struct url_host inner;
     struct url_host sni; /* n == 0: none */
+
+    struct tunnel *tunnel; /* of CONN_TUNNEL */
 
     /* TLS accept */
     struct leaf_waiter leaf;

@@ -179,7 +179,7 @@ static const struct io_events shaking_events = {.ready = on_shaken};
 static void on_way(struct upstream_attempt *a) {
     struct io *io = a->io;
     io_deadline(io, 0);
-    if (a->site->origin.scheme == URL_HTTP) {
+    if (a->site->origin.scheme == URL_HTTP || a->options.unread) {
         a->io = NULL;
         attempt_made(a, io);
         return;

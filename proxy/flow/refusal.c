@@ -170,8 +170,6 @@ struct slice refusal_hint(struct xchg *x) {
 void refusal_remark(const struct verdict *v, struct buf *out) {
     if (v->action == VERDICT_ASK)
         buf_puts(out, "; this version can't wait for one yet");
-    else if (v->reason == REASON_TUNNEL_ONLY)
-        buf_puts(out, "; passing it through is not in this version yet");
 }
 
 void refusal_policy_text(struct xchg *x, size_t max_refs, struct buf *out) {

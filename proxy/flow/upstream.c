@@ -80,8 +80,8 @@ static bool same_origin(const struct upstream_origin *a, const struct upstream_o
 
 /* Whether the same addresses may be connected to. */
 static bool same_reach(const struct upstream_options *a, const struct upstream_options *b) {
-    return a->private_address == b->private_address && a->private_name == b->private_name &&
-           a->nets == b->nets && a->nnets == b->nnets;
+    return a->unread == b->unread && a->private_address == b->private_address &&
+           a->private_name == b->private_name && a->nets == b->nets && a->nnets == b->nnets;
 }
 
 /* Finds or makes the site, and counts the caller as a user. NULL when memory is short. */

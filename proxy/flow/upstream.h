@@ -116,6 +116,9 @@ struct upstream_link {
 
 struct upstream_options {
     bool fresh; /* none that was used before */
+    /* Without TLS of ours, whatever the scheme: what the caller passes on is TLS already. With `fresh`, and not to be
+     * released as reusable. */
+    bool unread;
     /* Policy named the host by its address (verdict.names_address): private ranges are meant. Loopback,
      * link-local, metadata and the rest stay refused. */
     bool private_address;

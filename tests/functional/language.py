@@ -1,4 +1,4 @@
-"""The policy language on the wire: conditions on bodies, limits, max-body, ask, tunnels, private addresses."""
+"""The policy language on the wire: conditions on bodies, limits, max-body, ask, private addresses."""
 import gzip
 import json
 import os
@@ -21,7 +21,6 @@ allow GET,POST https://a.test/limit limit 3/d
 allow POST https://a.test/max    max-body 1KiB
 ask   POST https://a.test/ask    note "releases are looked at"
 allow GET  https://a.test/head   where header X-Kind ~ (a|b)+ and query ref == main
-tunnel     https://pinned.test
 '''
 
 CURL = '''
@@ -42,8 +41,8 @@ ANSWER = [("body",), response(200, "ok")]
 
 
 def through(t, code, policy=POLICY):
-    server = t.use(RawServer(ANSWER, tls=pki.leaf("a.test", "pinned.test")))
-    r = client.run(policy, [CURL, code], resolve=[server.resolve("a.test"), server.resolve("pinned.test")],
+    server = t.use(RawServer(ANSWER, tls=pki.leaf("a.test")))
+    r = client.run(policy, [CURL, code], resolve=[server.resolve("a.test")],
                    upstream_ca=pki.ca)
     return r, server
 
@@ -176,14 +175,6 @@ def an_ask_is_refused_in_words_of_its_own(t):
     r, server = through(t, 'report(post("/ask", "{}"))')
     tap.equal(statuses(r), [403])
     tap.ok("can't wait for one" in r.reports[0][1] and "releases are looked at" in r.reports[0][1], r.reports[0])
-    tap.equal(server.requests, [])
-
-
-@tap.test
-def a_host_of_a_tunnel_is_refused_in_words_of_its_own(t):
-    r, server = through(t, 'report(curl("https://pinned.test/"))')
-    tap.equal(statuses(r), [403])
-    tap.ok("unread" in r.reports[0][1], r.reports[0])
     tap.equal(server.requests, [])
 
 
