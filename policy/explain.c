@@ -128,7 +128,8 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
         break;
     case REASON_OPERATION: put_operation(f, out); break;
     case REASON_UNPROVED:
-        buf_puts(out, "an update of an existing ref counts as force until it is proved a fast-forward");
+        buf_puts(out, "no rule allows force of this ref, and an update counts as force until it is proved a "
+                      "fast-forward");
         break;
     case REASON_CREDENTIALS:
         buf_puts(out,

@@ -175,7 +175,7 @@ int policy_explain(const struct policy *p, const struct facts *f, const struct v
                    struct buf *out);
 
 /* The same for one ref, short enough for git's `ng` line: "no rule allows create", "denied by bugfix.policy:7",
- * "an update of an existing ref counts as force until it is proved a fast-forward". `v` is policy_judge_ref's. */
+ * "no rule allows force of this ref, and an update counts as force until it is proved a fast-forward". `v` is policy_judge_ref's. */
 int policy_explain_ref(const struct policy *p, const struct facts *f, const struct verdict *v,
                        struct buf *out);
 

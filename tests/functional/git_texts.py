@@ -2,6 +2,7 @@
 (file:line) or by the lack of which, what would be permitted, and the decision's id, one line each."""
 import re
 
+import raw
 import tap
 from gitserver import GitServer
 from pushes import CLONE, FETCH, REPO, run, serve
@@ -73,6 +74,31 @@ def a_rewrite(t):
          "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/x force\n"
          + SENT + rejected("HEAD -> x", "no rule allows force of this ref") + FAILED,
          before="git reset -q --hard HEAD~1; " + CHANGE)
+
+
+class Unhelpful(GitServer):
+    """It gives exeat itself no history."""
+
+    def _backend(self, connection, request, hit):
+        if request.header("user-agent").startswith("exeat"):
+            connection.read_body(request)
+            connection.send(raw.response(500, "no", reason="No"))
+            return
+        super()._backend(connection, request, hit)
+
+
+@tap.test
+def an_update_that_can_not_be_proved(t):
+    git = serve(t, cls=Unhelpful)
+    first = git.refs(REPO)["refs/heads/main"]
+    git.git(REPO, "update-ref", "refs/heads/x", first)
+    git.commit(REPO, "refs/heads/main", {"README": "two\n"}, parent=first)
+    unproved = "no rule allows force of this ref, and an update counts as force until it is proved a fast-forward"
+    check(git, FETCH + PUSH + "refs/heads/* update with forge\n", CLONE + "git push origin main:x || exit 0",
+          "remote: exeat: push refused: refs/heads/x: " + unproved + "\n"
+          "remote: exeat: the server was asked in vain: the server answers with status 500\n"
+          "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/x force\n"
+          + SENT + rejected("main -> x", unproved) + FAILED)
 
 
 @tap.test

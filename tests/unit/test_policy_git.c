@@ -407,8 +407,9 @@ static void test_words_of_git(void **state) {
     policy_explain(p, &a.f, &v, 0, &out);
     assert_string_equal(
         buf_cstr(&out),
-        "refs/heads/main: no rule allows a push to this ref; refs/heads/fix/2: an update of an existing "
-        "ref counts as force until it is proved a fast-forward; refs/heads/fix/no: denied by t.policy:2; "
+        "refs/heads/main: no rule allows a push to this ref; refs/heads/fix/2: no rule allows force of "
+        "this ref, and an update counts as force until it is proved a fast-forward; refs/heads/fix/no: "
+        "denied by t.policy:2; "
         "refs/heads/fix/3: no rule allows delete of this ref");
     buf_clear(&out);
     policy_explain(p, &a.f, &v, 1, &out);
@@ -418,8 +419,10 @@ static void test_words_of_git(void **state) {
     assert_int_equal(v.reason, REASON_UNPROVED);
     assert_int_equal(v.ref, 2);
     policy_explain_ref(p, &a.f, &v, &out);
-    assert_string_equal(buf_cstr(&out),
-                        "an update of an existing ref counts as force until it is proved a fast-forward");
+    assert_string_equal(
+        buf_cstr(&out),
+        "no rule allows force of this ref, and an update counts as force until it is proved a "
+        "fast-forward");
     policy_judge_ref(p, &a.f, 0, &v);
     assert_int_equal(v.action, VERDICT_ALLOW);
     buf_release(&a.path);
