@@ -130,7 +130,8 @@ static int ask_errand(struct gitask *a, struct errand_ask *ask, const char *endp
     buf_release(&target);
     if (a->errand)
         return 0;
-    ask_set_failed(a, "no request to the server can be made");
+    ask_set_failed(a, a->x->nerrands < ERRANDS_MAX ? "no request to the server can be made"
+                                                   : "the server has been asked too often");
     return ERR_IO;
 }
 
