@@ -58,14 +58,18 @@ void vars_let(struct compiler *c, const struct tree_statement *let) {
         diag_token(c->diags, &let->name, NULL, NULL, "too many variables");
         return;
     }
-    if (v->where.source) {
+    bool value = let->value.kind != TOKEN_END;
+    if (v->defined && value) {
         diag_token(c->diags, &let->name, NULL, NULL, "variable '%.*s' is defined twice, first at %s:%u",
                    SLICE_ARG(v->name), v->where.source->name, v->where.line);
         return;
     }
-    v->where = let->name;
+    /* who only needs a value takes it from whatever file, or --set, has one */
+    if (!v->where.source || value)
+        v->where = let->name;
     v->used = true;
-    if (v->from_set || let->value.kind == TOKEN_END)
+    v->defined |= value;
+    if (v->from_set || !value)
         return;
     v->value_at = let->value;
     v->has_value = true;

@@ -11,6 +11,7 @@
 
 struct var {
     struct slice name, value;
+    bool defined; /* by a `let` with a value */
     bool has_value;
     bool from_set;         /* --set gave the value; a `let` gives way to it */
     bool used;             /* something refers to it, or a `let` names it */

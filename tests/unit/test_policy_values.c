@@ -68,6 +68,19 @@ static void test_refs_and_repositories(void **state) {
     }
 }
 
+/* A file that needs a value takes it from whichever has one, whatever the order. */
+static void test_needs(void **state) {
+    (void)state;
+    static const char *const texts[] = {"let v\nlet v = x\nlet v\nallow GET https://a.test/$v",
+                                        "let v = x\nlet v\nallow GET https://a.test/$v",
+                                        "let v\nlet v\nallow GET https://a.test/$v"};
+    for (size_t i = 0; i < 3; i++) {
+        struct policy *p = i < 2 ? load_text(texts[i]) : load_set(texts[i], "v", "x");
+        assert_int_equal(ask_http(p, "GET", "https://a.test/x").action, VERDICT_ALLOW);
+        policy_free(p);
+    }
+}
+
 static void test_errors(void **state) {
     static const struct {
         const char *text, *name, *value, *wanted;
@@ -135,9 +148,8 @@ static void test_set_parse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_filled_in),
-        cmocka_unit_test(test_refs_and_repositories),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_filled_in), cmocka_unit_test(test_refs_and_repositories),
+        cmocka_unit_test(test_needs),     cmocka_unit_test(test_errors),
         cmocka_unit_test(test_set_parse),
     };
     return cmocka_run_group_tests_name("policy_values", tests, NULL, NULL);
