@@ -17,6 +17,7 @@ enum pattern_kind {
     PATTERN_REPOSITORY, /* a path of which a final slash and ".git" are not part */
     PATTERN_REF,
     PATTERN_FILE, /* of a repository */
+    PATTERN_NAME, /* an identity: `*` takes anything */
     PATTERN_HOST, /* pattern_each */
 };
 

@@ -51,30 +51,48 @@ static bool compile_limit(struct compiler *c, const struct tree_rule *tree, stru
     return true;
 }
 
-static bool compile_patterns(struct compiler *c, const struct tree_words *words, struct glob **out,
-                             size_t *n) {
+static bool compile_patterns(struct compiler *c, const struct tree_words *words, enum pattern_kind kind,
+                             struct glob **list, size_t *n) {
     struct globs globs = {.n = 0};
     bool good = true;
     for (size_t i = 0; i < words->n; i++) {
         struct expanded *e = &c->word;
-        good &= expand(c, &words->list[i], e) && pattern_compile(c, e, 0, e->n, PATTERN_FILE, &globs);
+        good &= expand(c, &words->list[i], e) && pattern_compile(c, e, 0, e->n, kind, &globs);
     }
-    if (good && globs.n) {
-        *out = keep_globs(c, &globs);
-        *n = globs.n;
-        good = *out != NULL;
-    }
-    return good;
+    if (!good || globs.n == 0)
+        return good;
+    *list = keep_globs(c, &globs);
+    *n = globs.n;
+    return *list != NULL;
 }
 
-static bool compile_changes(struct compiler *c, const struct tree_rule *tree, struct rule *r) {
-    bool good = compile_patterns(c, &tree->paths, &r->changes, &r->nchanges);
-    good &= compile_patterns(c, &tree->push_options, &r->push_options, &r->npush_options);
-    if (has(tree, TREE_MAX_SIZE)) {
+/* What is about what a push brings. */
+static bool compile_brought(struct compiler *c, const struct tree_rule *tree, struct rule *r) {
+    static const struct {
+        enum tree_option option;
+        const char *fault;
+    } permit[] = {
+        {TREE_MAX_SIZE, "`max-size` belongs to rules that permit"},
+        {TREE_MAX_BLOB, "`max-blob` belongs to rules that permit"},
+        {TREE_MAX_COMMITS, "`max-commits` belongs to rules that permit"},
+        {TREE_SIGNED, "`signed` belongs to rules that permit"},
+    };
+    bool good = compile_patterns(c, &tree->paths, PATTERN_FILE, &r->changes, &r->nchanges);
+    good &= compile_patterns(c, &tree->push_options, PATTERN_FILE, &r->push_options, &r->npush_options);
+    good &= compile_patterns(c, &tree->authors, PATTERN_NAME, &r->authors, &r->nauthors);
+    good &= compile_patterns(c, &tree->committers, PATTERN_NAME, &r->committers, &r->ncommitters);
+    if (has(tree, TREE_MAX_SIZE))
         parse_size_of(tree->max_size.text, &r->max_size);
-        if (tree->verb == TREE_DENY)
-            return fault(c, tree, TREE_MAX_SIZE, NULL, "`max-size` belongs to rules that permit");
-    }
+    if (has(tree, TREE_MAX_BLOB))
+        parse_size_of(tree->max_blob.text, &r->max_blob);
+    if (has(tree, TREE_MAX_COMMITS))
+        slice_u64(tree->max_commits.text, UINT32_MAX, &r->max_commits);
+    r->wants_signed = has(tree, TREE_SIGNED);
+    for (size_t i = 0; i < sizeof permit / sizeof *permit; i++)
+        if (tree->verb == TREE_DENY && has(tree, permit[i].option))
+            good = fault(c, tree, permit[i].option, NULL, permit[i].fault);
+    r->brings = r->nchanges || r->nauthors || r->ncommitters || r->max_size || r->max_blob ||
+                r->max_commits || r->wants_signed;
     return good;
 }
 
@@ -140,16 +158,21 @@ static bool compile_also(struct compiler *c, const struct tree_rule *tree) {
     return true;
 }
 
+static void put_words(struct buf *out, const char *option, const struct tree_words *words) {
+    for (size_t i = 0; i < words->n; i++)
+        buf_printf(out, "%s%.*s", i ? " " : option, SLICE_ARG(words->list[i].raw));
+}
+
 /* The options as written, but for what is said elsewhere. */
 static struct slice options_text(struct compiler *c, const struct tree_rule *tree) {
     struct buf text;
     buf_init(&text, 2 * POLICY_LINE_MAX);
     for (const struct tree_condition *w = tree->where; w; w = w->next)
         buf_printf(&text, " %s %.*s", w == tree->where ? "where" : "and", SLICE_ARG(w->text));
-    for (size_t i = 0; i < tree->paths.n; i++)
-        buf_printf(&text, "%s%.*s", i ? " " : " paths ", SLICE_ARG(tree->paths.list[i].text));
-    for (size_t i = 0; i < tree->push_options.n; i++)
-        buf_printf(&text, "%s%.*s", i ? " " : " options ", SLICE_ARG(tree->push_options.list[i].text));
+    put_words(&text, " paths ", &tree->paths);
+    put_words(&text, " author ", &tree->authors);
+    put_words(&text, " committer ", &tree->committers);
+    put_words(&text, " options ", &tree->push_options);
     for (size_t i = 0; i < tree->to.n; i++)
         buf_printf(&text, "%s%.*s", i ? " " : " to ", SLICE_ARG(tree->to.list[i].text));
     if (tree->also)
@@ -163,6 +186,12 @@ static struct slice options_text(struct compiler *c, const struct tree_rule *tre
         buf_printf(&text, " max-body %.*s", SLICE_ARG(tree->max_body.text));
     if (has(tree, TREE_MAX_SIZE))
         buf_printf(&text, " max-size %.*s", SLICE_ARG(tree->max_size.text));
+    if (has(tree, TREE_MAX_BLOB))
+        buf_printf(&text, " max-blob %.*s", SLICE_ARG(tree->max_blob.text));
+    if (has(tree, TREE_MAX_COMMITS))
+        buf_printf(&text, " max-commits %.*s", SLICE_ARG(tree->max_commits.text));
+    if (has(tree, TREE_SIGNED))
+        buf_puts(&text, " signed");
     struct slice out = arena_copy(&c->p->arena, buf_slice(&text));
     buf_release(&text);
     return out;
@@ -171,7 +200,7 @@ static struct slice options_text(struct compiler *c, const struct tree_rule *tre
 bool compile_options(struct compiler *c, const struct tree_rule *tree, struct rule *r) {
     bool good = compile_conditions(c, tree, r);
     good &= compile_limit(c, tree, r);
-    good &= compile_changes(c, tree, r);
+    good &= compile_brought(c, tree, r);
     good &= compile_nets(c, tree, r);
     good &= compile_also(c, tree);
     if (has(tree, TREE_SEND))

@@ -94,6 +94,8 @@ static struct facts push_of(const struct facts *f, struct slice host, struct sli
         .repository_unknown = repository.n == 0,
         .size_known = f->body_state == FACTS_BODY_WHOLE,
         .size = f->body.n,
+        .blob_known = f->body_state == FACTS_BODY_WHOLE, /* no file in it is larger than the request */
+        .blob = f->body.n,
     };
 }
 
@@ -245,9 +247,6 @@ static struct facts push_facts(const struct facts *f, const struct forge_write *
     }
     push.refs = &w->ref;
     push.nrefs = 1;
-    push.paths_known = w->paths_known;
-    push.paths = w->paths;
-    push.npaths = w->npaths;
     return push;
 }
 

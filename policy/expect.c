@@ -16,7 +16,9 @@ struct proof {
     struct slice shown;                  /* the target, variables filled in */
     struct slice fields[2 * FIELDS_MAX]; /* name and value in turn */
     size_t nfields;
-    struct slice changes[FIELDS_MAX], push_options[FIELDS_MAX];
+    struct slice push_options[FIELDS_MAX];
+    struct facts_text changes[FIELDS_MAX], authors[FIELDS_MAX], committers[FIELDS_MAX];
+    struct facts_brought brought;
     bool reported; /* one failure of an expectation is enough */
 };
 
@@ -161,7 +163,7 @@ static bool read_ref(struct proof *t, const struct token *word, struct facts_ref
     struct expanded *e = &t->c->word;
     if (!expand(t->c, word, e))
         return false;
-    *ref = (struct facts_ref){.name = expanded_text(t->c, e->c, e->n)};
+    *ref = (struct facts_ref){.name = expanded_text(t->c, e->c, e->n), .brought = &t->brought};
     if (slice_starts(ref->name, SLICE("refs/")))
         return true;
     diag_token(t->c->diags, word, "refs/heads/NAME", NULL, "a ref's name begins with refs/");
@@ -275,6 +277,39 @@ static bool word_text(struct proof *t, const struct token *word, struct slice *o
     return out->p != NULL;
 }
 
+static bool read_texts(struct proof *t, const struct tree_words *words, struct facts_text *list, size_t *n) {
+    for (; *n < words->n && *n < FIELDS_MAX; (*n)++)
+        if (!word_text(t, &words->list[*n], &list[*n].text))
+            return false;
+    return true;
+}
+
+/* What a push brings: one commit if it is not said, by nobody that is named, and not signed. */
+static bool read_brought(struct proof *t) {
+    const struct tree_rule *tree = t->tree;
+    struct facts_brought *b = &t->brought;
+    uint64_t commits = 1;
+    t->f.size_known = t->f.blob_known = b->paths_known = b->commits_known = true;
+    if (tree->options & 1u << TREE_MAX_SIZE)
+        parse_size_of(tree->max_size.text, &t->f.size);
+    if (tree->options & 1u << TREE_MAX_BLOB)
+        parse_size_of(tree->max_blob.text, &t->f.blob);
+    if (tree->options & 1u << TREE_MAX_COMMITS)
+        slice_u64(tree->max_commits.text, UINT32_MAX, &commits);
+    b->ncommits = (size_t)commits;
+    b->nsigned = tree->options & 1u << TREE_SIGNED ? b->ncommits : 0;
+    b->paths = t->changes;
+    b->authors = t->authors;
+    b->committers = t->committers;
+    if (!read_texts(t, &tree->paths, t->changes, &b->npaths) ||
+        !read_texts(t, &tree->authors, t->authors, &b->nauthors) ||
+        !read_texts(t, &tree->committers, t->committers, &b->ncommitters))
+        return false;
+    b->nauthors += b->nauthors == 0;
+    b->ncommitters += b->ncommitters == 0;
+    return true;
+}
+
 /* What the expectation says that the request brings: headers, a body (JSON if it does not say), changed files. */
 static bool read_request(struct proof *t) {
     const struct tree_rule *tree = t->tree;
@@ -296,18 +331,11 @@ static bool read_request(struct proof *t) {
     }
     t->f.field = proof_field;
     t->f.field_arg = t;
-    t->f.paths_known = t->f.size_known = true;
-    t->f.paths = t->changes;
-    for (size_t i = 0; i < tree->paths.n && i < FIELDS_MAX; i++, t->f.npaths++)
-        if (!word_text(t, &tree->paths.list[i], &t->changes[i]))
-            return false;
     t->f.options = t->push_options;
     for (size_t i = 0; i < tree->push_options.n && i < FIELDS_MAX; i++, t->f.noptions++)
         if (!word_text(t, &tree->push_options.list[i], &t->push_options[i]))
             return false;
-    if (tree->options & 1u << TREE_MAX_SIZE)
-        parse_size_of(tree->max_size.text, &t->f.size);
-    return true;
+    return read_brought(t);
 }
 
 bool expect_check(struct compiler *c, const struct tree_rule *tree) {
@@ -317,14 +345,14 @@ bool expect_check(struct compiler *c, const struct tree_rule *tree) {
         if (!(tree->options & 1u << foreign[i]))
             continue;
         const struct token *word = &tree->option_words[foreign[i]];
-        diag_token(c->diags, word, "with, header NAME VALUE, body TEXT, paths, options or max-size", NULL,
-                   "`%.*s` belongs to rules", SLICE_ARG(word->text));
+        diag_token(c->diags, word, "with, header NAME VALUE, body TEXT, push options, or what a push brings",
+                   NULL, "`%.*s` belongs to rules", SLICE_ARG(word->text));
         good = false;
     }
-    if (tree->headers.n > 2 * FIELDS_MAX - 2 || tree->paths.n > FIELDS_MAX ||
-        tree->push_options.n > FIELDS_MAX) {
-        diag_token(c->diags, &tree->keyword, NULL, NULL, "more than %d headers, files or push options",
-                   FIELDS_MAX - 1);
+    if (tree->headers.n > 2 * FIELDS_MAX - 2 || tree->paths.n > FIELDS_MAX || tree->authors.n > FIELDS_MAX ||
+        tree->committers.n > FIELDS_MAX || tree->push_options.n > FIELDS_MAX) {
+        diag_token(c->diags, &tree->keyword, NULL, NULL,
+                   "more than %d headers, files, identities or push options", FIELDS_MAX - 1);
         good = false;
     }
     if (tree->action == TREE_HTTP && slice_eq(tree->action_word.text, SLICE("*"))) {

@@ -2,8 +2,10 @@
 #include "policy/doors.h"
 #include "policy/push_options.h"
 
-#define HINT_REFS 8
-#define HINT_MAX  1024 /* bytes of a path or a ref; a longer one is nothing to copy */
+#define HINT_REFS   8
+#define BROUGHT_ID  12   /* digits of a commit's id that are shown */
+#define BROUGHT_MAX 200  /* bytes of a path or an identity */
+#define HINT_MAX    1024 /* bytes of a path or a ref; a longer one is nothing to copy */
 
 const char *verdict_action_name(enum verdict_action action) {
     switch (action) {
@@ -40,6 +42,11 @@ const char *verdict_reason_code(enum verdict_reason reason) {
     case REASON_CHANGES: return "paths";
     case REASON_SIZE: return "max-size";
     case REASON_OPTIONS: return "push-option";
+    case REASON_BLOB: return "max-blob";
+    case REASON_COMMITS: return "max-commits";
+    case REASON_AUTHOR: return "author";
+    case REASON_COMMITTER: return "committer";
+    case REASON_SIGNED: return "signed";
     case REASON_TUNNEL_ONLY: return "tunnel-only";
     case REASON_NO_TUNNEL: return "no-rule-for-tunnel";
     case REASON_WRITE_UNREADABLE: return "write-unreadable";
@@ -59,13 +66,26 @@ static void put_method(struct buf *out, const struct facts *f) {
     put_clean(out, slice_sub(f->method, 0, 40));
 }
 
+/* What of a push decided. */
+static void put_brought(const struct verdict *v, struct buf *out) {
+    if (v->brought_how && v->brought_by.n) {
+        buf_printf(out, ": commit %.*s %s ", SLICE_ARG(slice_sub(v->brought_by, 0, BROUGHT_ID)),
+                   v->brought_how);
+        put_clean(out, slice_sub(v->brought, 0, BROUGHT_MAX));
+    } else if (v->brought_how) {
+        buf_printf(out, ": the push %s ", v->brought_how);
+        put_clean(out, slice_sub(v->brought, 0, BROUGHT_MAX));
+    } else if (v->failed_why) {
+        buf_printf(out, ": %s", v->failed_why);
+    }
+}
+
 /* The rule that came closest, and what of it failed. */
 static void put_failed(const struct verdict *v, struct buf *out) {
     buf_printf(out, "%s:%u would permit it, but for `", v->near.file, v->near.line);
     put_clean(out, v->failed);
     buf_putc(out, '`');
-    if (v->failed_why)
-        buf_printf(out, ": %s", v->failed_why);
+    put_brought(v, out);
 }
 
 static void put_operation(const struct facts *f, struct buf *out) {
@@ -101,7 +121,10 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
     switch (v->reason) {
     case REASON_NO_RULES: buf_puts(out, "the policy has no rules"); break;
     case REASON_ALLOWED: put_allowed(v, out); break;
-    case REASON_DENIED_BY_RULE: buf_printf(out, "denied by %s:%u", v->rule.file, v->rule.line); break;
+    case REASON_DENIED_BY_RULE:
+        buf_printf(out, "denied by %s:%u", v->rule.file, v->rule.line);
+        put_brought(v, out);
+        break;
     case REASON_HOST: buf_puts(out, "no rule names this host"); break;
     case REASON_SCHEME:
         buf_printf(out, "rules name this host, but not over %s", url_scheme_name(f->scheme));
@@ -143,16 +166,13 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
     case REASON_TUNNELLED:
         buf_printf(out, "passed through unread by %s:%u", v->rule.file, v->rule.line);
         break;
-    case REASON_CONDITION:
-    case REASON_CHANGES:
-    case REASON_SIZE:
-    case REASON_OPTIONS: put_failed(v, out); break;
     case REASON_TUNNEL_ONLY:
         buf_puts(out, "rules pass TLS to this host through unread, and permit no request that is read");
         break;
     case REASON_NO_TUNNEL: buf_puts(out, "no rule passes TLS to this host through unread"); break;
     case REASON_WRITE_UNREADABLE:
     case REASON_WRITE_UNKNOWN: put_write_reason(v, out); break;
+    default: put_failed(v, out); break; /* a part of the rule that came closest */
     }
     if (v->note.n) {
         buf_puts(out, ": ");

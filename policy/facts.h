@@ -36,6 +36,28 @@ enum facts_extra {
     FACTS_EXTRAS
 };
 
+/* A path that a push changes, or an identity in a commit of its. */
+struct facts_text {
+    struct slice text; /* "src/main.c", "Name <mail>" */
+    struct slice
+        commit; /* the first that has it, in hexadecimal; empty: none, it is the update itself that takes back */
+    bool
+        link; /* a path that is or was a symbolic link or a submodule: a deny of anything below it is meant, too */
+};
+
+/* What a push brings to one ref, as far as its pack was looked through. What is not known: no allow with a condition on it
+ * matches, every deny does. */
+struct facts_brought {
+    bool paths_known;
+    const struct facts_text *paths; /* files that the pushed commits change */
+    size_t npaths;
+    bool commits_known;
+    size_t ncommits;                               /* pushed commits */
+    size_t nsigned;                                /* of them, with a signature; it is not verified */
+    const struct facts_text *authors, *committers; /* of them, each once */
+    size_t nauthors, ncommitters;
+};
+
 /* One ref that a push changes, or that a fetch is about (then the name alone counts). */
 struct facts_ref {
     struct slice name; /* as sent, "refs/heads/main" */
@@ -43,6 +65,7 @@ struct facts_ref {
     bool unproved;    /* op is FACTS_FORCE only because no proof was made: the refusal says so */
     struct slice old; /* object ids in hexadecimal; not judged, kept for the record */
     struct slice new;
+    const struct facts_brought *brought; /* NULL: nothing is known. A deletion brings nothing */
 };
 
 /* What a request to Git LFS's API is for, in the words of an `lfs` rule. */
@@ -87,13 +110,14 @@ struct facts {
     size_t nrefs;
     enum facts_extra extra; /* FACTS_GIT_FETCH only, and without refs */
 
-    /* What the push brings, when its pack has been looked through. Not known: no allow with `paths` or `max-size`
-     * matches, every deny does. */
-    bool paths_known;
-    const struct slice *paths; /* files that the pushed commits change: "src/main.c" */
-    size_t npaths;
+    /* Of a push's pack, as a whole. As with facts_brought, what is not known helps nobody. */
     bool size_known;
-    uint64_t size; /* bytes of the pack */
+    uint64_t size; /* bytes */
+    bool blob_known;
+    uint64_t blob; /* bytes of the largest file in it */
+    bool
+        unread; /* the pack is still to be read: whatever hangs on what it brings is taken to come out well */
+    const char *unknown; /* why it is not known what the push brings; NULL: it wasn't looked at */
 
     /* Push options ("merge_request.create"), set with the refs: a forge may open, merge or write by them. */
     const struct slice *options;

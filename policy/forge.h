@@ -112,11 +112,9 @@ struct forge_question {
 };
 
 struct forge_write {
-    struct slice repository; /* "/acme/app", as in its URL for git; empty: not known */
-    struct facts_ref ref;    /* an empty name: not known */
-    bool paths_known;
-    const struct slice *paths;
-    size_t npaths;
+    struct slice repository;      /* "/acme/app", as in its URL for git; empty: not known */
+    struct facts_ref ref;         /* an empty name: not known */
+    struct facts_brought brought; /* files that it changes, if they are known; ref.brought is this */
     const char *unknown; /* what is not known, for people: "the default branch, which it does not name" */
 };
 

@@ -164,7 +164,7 @@ static void read_list(struct forge_reading *r) {
 
 /* Files that GraphQL names: fileChanges of GitHub, actions of GitLab. */
 static void add_files(struct forge_reading *r, size_t first) {
-    const struct slice *one = NULL, *two = NULL;
+    const struct facts_text *one = NULL, *two = NULL;
     size_t n = 0, m = 0;
     bool doubtful = false, known;
     const json_t *added = forge_member(r->json, SLICE("fileChanges.additions"), &doubtful),
@@ -174,13 +174,13 @@ static void add_files(struct forge_reading *r, size_t first) {
         doubtful = true;
     known =
         !doubtful && forge_files(r, actions ? actions : added, &one, &n) && forge_files(r, gone, &two, &m);
-    struct slice *all = known ? arena_alloc(&r->out->arena, (n + m + 1) * sizeof *all) : NULL;
+    struct facts_text *all = known ? arena_alloc(&r->out->arena, (n + m + 1) * sizeof *all) : NULL;
     for (size_t i = 0; all && i < n + m; i++)
         all[i] = i < n ? one[i] : two[i - n];
     for (size_t i = first; all && i < r->out->n; i++) {
-        r->out->writes[i].paths_known = true;
-        r->out->writes[i].paths = all;
-        r->out->writes[i].npaths = n + m;
+        r->out->writes[i].brought.paths_known = true;
+        r->out->writes[i].brought.paths = all;
+        r->out->writes[i].brought.npaths = n + m;
     }
 }
 

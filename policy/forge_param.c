@@ -164,23 +164,23 @@ struct slice forge_ref(struct forge_reading *r, const char *space, struct slice 
     return SLICE_NONE;
 }
 
-bool forge_file(struct forge_reading *r, struct slice name, const struct slice **paths, size_t *n) {
-    struct slice *one = arena_alloc(&r->out->arena, sizeof *one);
+bool forge_file(struct forge_reading *r, struct slice name, const struct facts_text **paths, size_t *n) {
+    struct facts_text *one = arena_alloc(&r->out->arena, sizeof *one);
     if (!one || !plain_name(name, "\\")) {
         forge_dark(r, "the name of a file can be read in more than one way");
         return false;
     }
-    *one = name;
+    *one = (struct facts_text){.text = name};
     *paths = one;
     *n = 1;
     return true;
 }
 
-bool forge_files(struct forge_reading *r, const json_t *list, const struct slice **paths, size_t *n) {
+bool forge_files(struct forge_reading *r, const json_t *list, const struct facts_text **paths, size_t *n) {
     static const char *const names[] = {"path",     "file_path",    "previous_path",
                                         "filePath", "previousPath", "from_path"};
     size_t count = json_array_size(list), most = count * 6;
-    struct slice *all =
+    struct facts_text *all =
         count <= FORGE_PATHS_MAX ? arena_alloc(&r->out->arena, (most + 1) * sizeof *all) : NULL;
     *n = 0;
     for (size_t i = 0; all && i < count; i++) {
@@ -193,7 +193,7 @@ bool forge_files(struct forge_reading *r, const json_t *list, const struct slice
             if (doubtful || (v && !json_is_null(v) && !plain_name(name, "\\")))
                 return false;
             if (json_is_string(v))
-                all[(*n)++] = name;
+                all[(*n)++] = (struct facts_text){.text = name};
         }
         if (*n == before)
             return false;

@@ -77,8 +77,8 @@ void forge_add_all(struct forge_reading *r, enum forge_does does, struct slice r
 const char *forge_absent_text(enum forge_absent absent);
 
 /* Files that a list of changes names ("path", "file_path", "previous_path" …). False: it can't be read. */
-bool forge_files(struct forge_reading *r, const json_t *list, const struct slice **paths, size_t *n);
-bool forge_file(struct forge_reading *r, struct slice name, const struct slice **paths, size_t *n);
+bool forge_files(struct forge_reading *r, const json_t *list, const struct facts_text **paths, size_t *n);
+bool forge_file(struct forge_reading *r, struct slice name, const struct facts_text **paths, size_t *n);
 
 /* Whether a text holds a line that is a command to GitLab which writes refs. */
 bool forge_commands(struct forge_reading *r);

@@ -29,9 +29,9 @@ struct forge_write *forge_add(struct forge_reading *r, struct slice ref, enum fa
     *w = (struct forge_write){
         .repository = r->repository,
         .ref = {.name = ref, .op = op},
-        .paths_known = op == FACTS_DELETE, /* which changes no file */
         .unknown = unknown,
     };
+    w->ref.brought = &w->brought;
     if (!w->unknown && r->repository.n == 0)
         w->unknown = "in a repository that the request names by a number or an opaque id";
     return w;
@@ -195,7 +195,7 @@ static enum forge_does does_what(struct forge_reading *r, const struct forge_row
 
 /* The files that change, on all that was added from `first` on. */
 static void add_files(struct forge_reading *r, const struct forge_row *row, size_t first) {
-    const struct slice *paths = NULL;
+    const struct facts_text *paths = NULL;
     size_t n = 0;
     bool known = false, doubtful = false;
     if (row->file) {
@@ -208,9 +208,9 @@ static void add_files(struct forge_reading *r, const struct forge_row *row, size
         known = json_is_array(all) && !doubtful && forge_files(r, all, &paths, &n);
     }
     for (size_t i = first; known && i < r->out->n; i++) {
-        r->out->writes[i].paths_known = true;
-        r->out->writes[i].paths = paths;
-        r->out->writes[i].npaths = n;
+        r->out->writes[i].brought.paths_known = true;
+        r->out->writes[i].brought.paths = paths;
+        r->out->writes[i].brought.npaths = n;
     }
 }
 

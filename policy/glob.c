@@ -181,3 +181,20 @@ bool glob_match(const struct glob *g, struct slice text, unsigned flags) {
         return !read_unit(&r, &c);
     return g->n < 64 ? run_small(g, g->literal, &r) : run(g, g->literal, &r);
 }
+
+bool glob_below(const struct glob *g, struct slice text, unsigned flags) {
+    struct states sets[2];
+    struct states *now = &sets[0], *next = &sets[1];
+    now->words = (g->n + 64) / 64;
+    memset(now->word, 0, now->words * sizeof *now->word);
+    add(g, now->word, 0);
+    for (size_t i = 0; i <= text.n; i++) {
+        unsigned c = i < text.n ? fold((unsigned char)text.p[i], flags) : '/';
+        if (!step_all(g, now, next, c, false, flags))
+            return false;
+        struct states *swap = now;
+        now = next;
+        next = swap;
+    }
+    return true;
+}

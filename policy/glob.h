@@ -35,4 +35,7 @@ bool glob_make(struct glob *g, const uint16_t *units, size_t n, struct arena *ar
 
 bool glob_match(const struct glob *g, struct slice text, unsigned flags);
 
+/* Could the pattern match something below the directory `text`? GLOB_NOCASE is looked at. */
+bool glob_below(const struct glob *g, struct slice text, unsigned flags);
+
 #endif

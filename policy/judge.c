@@ -3,30 +3,15 @@
  * against the request stage by stage; how far the best allow came is the reason when none comes through. The lowest
  * number wins among denies and among allows, so the order in which lists are walked makes no difference.
  */
-#include "policy/condition.h"
+#include "policy/judge.h"
+
 #include "policy/doors.h"
 #include "policy/push_options.h"
+#include "policy/push.h"
 #include "policy/regex.h"
-#include "policy/rule.h"
 
 #define NONE     UINT32_MAX
 #define PREFETCH 8
-
-/* A request, with what is worked out about it once. */
-struct request {
-    const struct policy *p;
-    const struct facts *f;
-    const bool *reach;
-    struct slice repository;
-    bool doubled;  /* the path holds "//" */
-    bool encoded;  /* the path holds "%2F" */
-    bool percent;  /* … any '%' */
-    bool bodyless; /* conditions on bodies are taken to hold: does the verdict depend on one? */
-    unsigned method_bit;
-    const struct index_slot *lists[INDEX_LISTS_MAX];
-    size_t nlists;
-    struct body_view *view;
-};
 
 /* --- paths ------------------------------------------------------------------------------------------------- */
 
@@ -169,8 +154,8 @@ static enum stage http_stage(struct request *q, const struct rule *r, bool loose
 }
 
 /* A rule about fetch or push against the repository. */
-static enum stage git_stage(const struct request *q, const struct rule *r, enum tree_action action,
-                            bool loose) {
+enum stage judge_git_stage(const struct request *q, const struct rule *r, enum tree_action action,
+                           bool loose) {
     enum stage s = origin_stage(q, r, loose);
     if (s != STAGE_MATCH)
         return s;
@@ -184,18 +169,17 @@ static enum stage git_stage(const struct request *q, const struct rule *r, enum 
 /* A push rule whose repository matches, against one ref. */
 static enum stage ref_stage(const struct request *q, const struct rule *r, const struct facts_ref *ref,
                             bool loose) {
-    enum stage s = git_stage(q, r, TREE_PUSH, loose);
+    enum stage s = judge_git_stage(q, r, TREE_PUSH, loose);
     if (s != STAGE_MATCH)
         return s;
     if (!rule_takes_ref(r, ref->name, loose))
         return STAGE_REF;
     if (!(r->ops & 1u << ref->op))
         return STAGE_OP;
-    if (!rule_takes_changes(r, q->f, loose))
-        return STAGE_CHANGES;
-    if (r->max_size && !loose && (!q->f->size_known || q->f->size > r->max_size))
-        return STAGE_SIZE;
-    return push_options_match(q->f, r, ref, loose) ? STAGE_MATCH : STAGE_OPTIONS;
+    if (!push_options_match(q->f, r, ref, loose))
+        return STAGE_OPTIONS;
+    struct push_finding finding;
+    return push_stage(q->f, ref, r, loose, &finding);
 }
 
 /* A fetch rule against a request as such, which any rule about the repository permits and only a deny of every ref
@@ -203,7 +187,7 @@ static enum stage ref_stage(const struct request *q, const struct rule *r, const
  * deny of one stops it. */
 static enum stage fetch_stage(const struct request *q, const struct rule *r, const struct facts_ref *ref,
                               bool loose) {
-    enum stage s = git_stage(q, r, TREE_FETCH, loose);
+    enum stage s = judge_git_stage(q, r, TREE_FETCH, loose);
     if (s != STAGE_MATCH)
         return s;
     if (q->f->extra != FACTS_PLAIN)
@@ -215,8 +199,8 @@ static enum stage fetch_stage(const struct request *q, const struct rule *r, con
 
 /* A push without refs: any push rule about the repository permits it, and only a deny of every push stops it. */
 static enum stage discovery_stage(const struct request *q, const struct rule *r, bool loose) {
-    enum stage s = git_stage(q, r, TREE_PUSH, loose);
-    if (s == STAGE_MATCH && loose && (r->nrefs || r->ops_named || r->nchanges || r->npush_options))
+    enum stage s = judge_git_stage(q, r, TREE_PUSH, loose);
+    if (s == STAGE_MATCH && loose && (r->nrefs || r->ops_named || r->brings || r->npush_options))
         return STAGE_REF;
     return s;
 }
@@ -227,7 +211,7 @@ static enum stage tunnel_stage(const struct request *q, const struct rule *r, bo
     return s == STAGE_MATCH && !loose && r->verb != TREE_TUNNEL ? STAGE_ACTION : s;
 }
 
-static enum stage stage_of(struct request *q, const struct rule *r, const struct facts_ref *ref, bool loose) {
+enum stage judge_stage(struct request *q, const struct rule *r, const struct facts_ref *ref, bool loose) {
     /* git's endpoints are permitted by git's rules alone, but stopped by a deny of either kind */
     if (loose && r->action == TREE_HTTP && q->f->kind != FACTS_TUNNEL)
         return http_stage(q, r, loose);
@@ -257,7 +241,7 @@ static void scan_permit(struct request *q, const struct facts_ref *ref, uint32_t
     uint32_t *best = asks ? &o->ask : &o->allow;
     if (i >= *best)
         return;
-    enum stage s = stage_of(q, r, ref, false);
+    enum stage s = judge_stage(q, r, ref, false);
     if (s == STAGE_MATCH)
         *best = i;
     if (s > o->stage || (s == o->stage && i < o->near)) {
@@ -283,9 +267,9 @@ static struct outcome scan(struct request *q, const struct facts_ref *ref) {
                 __builtin_prefetch(&q->p->rules[list->rules[k + PREFETCH]]);
             if (q->reach && !q->reach[r->source->index])
                 continue;
-            if (r->deny && i < o.deny && stage_of(q, r, ref, true) == STAGE_MATCH)
+            if (r->deny && i < o.deny && judge_stage(q, r, ref, true) == STAGE_MATCH)
                 o.deny = i;
-            if (r->verb == TREE_ASK && i < o.hold && stage_of(q, r, ref, true) == STAGE_MATCH)
+            if (r->verb == TREE_ASK && i < o.hold && judge_stage(q, r, ref, true) == STAGE_MATCH)
                 o.hold = i;
             if (!r->deny)
                 scan_permit(q, ref, i, &o);
@@ -317,6 +301,11 @@ static enum verdict_reason reason_of(enum facts_kind kind, enum stage s) {
     case STAGE_CHANGES: return REASON_CHANGES;
     case STAGE_SIZE: return REASON_SIZE;
     case STAGE_OPTIONS: return REASON_OPTIONS;
+    case STAGE_BLOB: return REASON_BLOB;
+    case STAGE_COMMITS: return REASON_COMMITS;
+    case STAGE_AUTHOR: return REASON_AUTHOR;
+    case STAGE_COMMITTER: return REASON_COMMITTER;
+    case STAGE_SIGNED: return REASON_SIGNED;
     case STAGE_CONDITION: return REASON_CONDITION;
     case STAGE_MATCH: break;
     }
@@ -367,31 +356,50 @@ static void hold(const struct request *q, const struct rule *allow, const struct
         v->credential = ask->credential;
 }
 
+/* What a push brings that a rule's part is about, or why it is not known. */
+static void settle_brought(const struct request *q, enum stage stage, const struct push_finding *finding,
+                           struct verdict *v) {
+    if (finding->text) {
+        v->brought = finding->text->text;
+        v->brought_by = finding->text->commit;
+        v->brought_how = push_how(stage);
+    } else if (finding->unknown) {
+        v->failed_why = q->f->unknown ? q->f->unknown : "what the push brings is not known";
+    }
+}
+
+/* A deny that is about what the push brings: which part of it. */
+static void settle_deny(const struct request *q, const struct facts_ref *ref, const struct rule *r,
+                        struct verdict *v) {
+    struct push_finding finding;
+    if (!ref || !r->brings || q->f->kind != FACTS_GIT_PUSH)
+        return;
+    push_stage(q->f, ref, r, true, &finding);
+    settle_brought(q,
+                   r->nchanges      ? STAGE_CHANGES
+                   : r->ncommitters ? STAGE_COMMITTER
+                                    : STAGE_AUTHOR,
+                   &finding, v);
+}
+
 /* What stood in the way of the rule that came closest. */
 static void settle_near(struct request *q, const struct facts_ref *ref, const struct outcome *o,
                         struct verdict *v) {
     const struct rule *r = &q->p->rules[o->near];
-    const struct condition *c;
-    switch (v->reason) {
-    case REASON_CONDITION:
-        c = condition_fails(q, r, false, &v->failed_why);
+    const char *word = push_word(o->stage);
+    if (v->reason == REASON_CONDITION) {
+        const struct condition *c = condition_fails(q, r, false, &v->failed_why);
         v->failed = c ? c->text : SLICE_NONE;
-        break;
-    case REASON_CHANGES:
-        v->failed = SLICE("paths");
-        if (!q->f->paths_known)
-            v->failed_why = "what a push changes is not looked at in this version";
-        break;
-    case REASON_SIZE:
-        v->failed = SLICE("max-size");
-        if (!q->f->size_known)
-            v->failed_why = "packs are not measured in this version";
-        break;
-    case REASON_OPTIONS:
+    } else if (v->reason == REASON_OPTIONS) {
         v->failed = push_option_open(q->f, r, ref);
         v->failed_why = "a push option that it does not name";
-        break;
-    default: return;
+    } else if (word && ref) {
+        struct push_finding finding;
+        push_stage(q->f, ref, r, false, &finding);
+        v->failed = slice_str(word);
+        settle_brought(q, o->stage, &finding, v);
+    } else {
+        return;
     }
     v->near = r->where;
 }
@@ -403,6 +411,7 @@ static void settle(struct request *q, const struct facts_ref *ref, const struct 
         refuse(v, REASON_DENIED_BY_RULE);
         v->rule = rules[o->deny].where;
         v->note = rules[o->deny].note;
+        settle_deny(q, ref, &rules[o->deny], v);
     } else if (o->ask != NONE) {
         permit(q, &rules[o->ask], v);
     } else if (o->allow != NONE && o->hold != NONE) {
@@ -459,8 +468,8 @@ static bool holds(struct slice s, struct slice part) {
 }
 
 /* False if the verdict is known without looking at a rule. */
-static bool prepare(struct request *q, const struct policy *p, const struct facts *f, const bool *reach,
-                    struct body_view *view, struct verdict *v) {
+bool judge_prepare(struct request *q, const struct policy *p, const struct facts *f, const bool *reach,
+                   struct body_view *view, struct verdict *v) {
     q->p = p;
     q->f = f;
     q->reach = reach;
@@ -486,7 +495,7 @@ static bool prepare(struct request *q, const struct policy *p, const struct fact
 void judge_rules(const struct policy *p, const struct facts *f, const bool *reach, struct body_view *view,
                  struct verdict *v) {
     struct request q;
-    if (!prepare(&q, p, f, reach, view, v))
+    if (!judge_prepare(&q, p, f, reach, view, v))
         return;
     if ((f->kind == FACTS_GIT_PUSH || f->kind == FACTS_GIT_FETCH) && f->nrefs) {
         settle_refs(&q, v);
@@ -508,7 +517,7 @@ void judge_ref(const struct policy *p, const struct facts *f, const bool *reach,
                struct verdict *v) {
     struct request q;
     struct body_view view = {.read = false};
-    if (!prepare(&q, p, f, reach, &view, v))
+    if (!judge_prepare(&q, p, f, reach, &view, v))
         return;
     settle_ref(&q, &f->refs[i], v);
     v->ref = i;
@@ -535,9 +544,9 @@ enum stage judge_rule(const struct policy *p, const struct facts *f, const struc
     struct verdict v;
     struct body_view view = {.read = false};
     const struct rule *r = &p->rules[rule];
-    if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &view, &v))
+    if (!about_host(&r->target, f) || !judge_prepare(&q, p, f, NULL, &view, &v))
         return STAGE_NONE;
-    enum stage s = stage_of(&q, r, ref, r->deny);
+    enum stage s = judge_stage(&q, r, ref, r->deny);
     if (s == STAGE_CONDITION && part)
         part->text = condition_fails(&q, r, r->deny, &part->why)->text;
     body_view_release(&view);
@@ -549,45 +558,11 @@ bool judge_reaches(const struct policy *p, const struct facts *f, const struct f
     struct verdict v;
     struct body_view view = {.read = false};
     const struct rule *r = &p->rules[rule];
-    if (!about_host(&r->target, f) || !prepare(&q, p, f, NULL, &view, &v))
+    if (!about_host(&r->target, f) || !judge_prepare(&q, p, f, NULL, &view, &v))
         return false;
-    enum stage far = r->action == TREE_LFS ? STAGE_OP : STAGE_CHANGES; /* then: body, or pack */
-    bool reaches = (r->verb != TREE_ALLOW && stage_of(&q, r, ref, true) >= far) ||
-                   (!r->deny && stage_of(&q, r, ref, false) >= far);
+    enum stage far = r->action == TREE_LFS ? STAGE_OP : STAGE_SIZE; /* then: body, or pack */
+    bool reaches = (r->verb != TREE_ALLOW && judge_stage(&q, r, ref, true) >= far) ||
+                   (!r->deny && judge_stage(&q, r, ref, false) >= far);
     body_view_release(&view);
     return reaches;
-}
-
-/* How much of the body the rule wants to see. */
-static size_t rule_body(const struct request *q, const struct rule *r) {
-    if (r->action == TREE_LFS && r->ops_named && r->body == 0 && facts_lfs_batch(q->f))
-        return POLICY_BODY_DEFAULT;
-    return r->body;
-}
-
-size_t judge_needs_body(const struct policy *p, const struct facts *f, bool *denied) {
-    struct request q;
-    struct verdict v;
-    struct body_view view = {.read = false};
-    size_t most = 0;
-    if (!p->looks_at_bodies || !prepare(&q, p, f, NULL, &view, &v))
-        return 0;
-    q.bodyless = true;
-    for (size_t l = 0; l < q.nlists; l++) {
-        for (uint32_t k = 0; k < q.lists[l]->n; k++) {
-            const struct rule *r = &p->rules[q.lists[l]->rules[k]];
-            size_t body = rule_body(&q, r);
-            if (body <= most && !(r->deny && body == 0))
-                continue;
-            bool matches = (r->verb != TREE_ALLOW && stage_of(&q, r, NULL, true) == STAGE_MATCH) ||
-                           (!r->deny && stage_of(&q, r, NULL, false) == STAGE_MATCH);
-            if (matches && body == 0) {
-                *denied = true;
-                return 0;
-            }
-            if (matches)
-                most = body;
-        }
-    }
-    return most;
 }

@@ -180,6 +180,8 @@ static void fill_variables(struct loader *ld) {
         mention_words(ld, &rule->refs);
         mention_words(ld, &rule->paths);
         mention_words(ld, &rule->push_options);
+        mention_words(ld, &rule->authors);
+        mention_words(ld, &rule->committers);
         mention_words(ld, &rule->to);
         mention_words(ld, &rule->headers);
         vars_mention(&ld->c, &rule->body);

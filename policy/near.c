@@ -50,6 +50,11 @@ static void put_failed(const struct rule *r, const struct facts *f, const struct
         break;
     case STAGE_OPTIONS: buf_puts(out, "options: the push has an option that it does not name"); break;
     case STAGE_SIZE: buf_puts(out, "max-size: the pack is larger, or its size is not known"); break;
+    case STAGE_BLOB: buf_puts(out, "max-blob: a file is larger, or sizes are not known"); break;
+    case STAGE_COMMITS: buf_puts(out, "max-commits: there are more, or it is not known how many"); break;
+    case STAGE_AUTHOR: buf_puts(out, "author: a commit has another, or it is not known who"); break;
+    case STAGE_COMMITTER: buf_puts(out, "committer: a commit has another, or it is not known who"); break;
+    case STAGE_SIGNED: buf_puts(out, "signed: a commit has no signature, or that is not known"); break;
     case STAGE_CONDITION:
         buf_printf(out, "condition: %.*s: %s", SLICE_ARG(near->part.text),
                    near->part.why ? near->part.why : "it does not hold");

@@ -9,6 +9,11 @@ static bool parse_limit(struct parser *p, struct tree_rule *rule);
 static bool parse_max_body(struct parser *p, struct tree_rule *rule);
 static bool parse_paths(struct parser *p, struct tree_rule *rule);
 static bool parse_max_size(struct parser *p, struct tree_rule *rule);
+static bool parse_max_blob(struct parser *p, struct tree_rule *rule);
+static bool parse_max_commits(struct parser *p, struct tree_rule *rule);
+static bool parse_author(struct parser *p, struct tree_rule *rule);
+static bool parse_committer(struct parser *p, struct tree_rule *rule);
+static bool parse_signed(struct parser *p, struct tree_rule *rule);
 static bool parse_note(struct parser *p, struct tree_rule *rule);
 static bool parse_to(struct parser *p, struct tree_rule *rule);
 static bool parse_also(struct parser *p, struct tree_rule *rule);
@@ -37,6 +42,11 @@ static const struct {
                        parse_max_body},
     [TREE_PATHS] = {"paths", ON_PUSH, "`paths` belongs to push rules", parse_paths},
     [TREE_MAX_SIZE] = {"max-size", ON_PUSH, "`max-size` belongs to push rules", parse_max_size},
+    [TREE_MAX_BLOB] = {"max-blob", ON_PUSH, "`max-blob` belongs to push rules", parse_max_blob},
+    [TREE_MAX_COMMITS] = {"max-commits", ON_PUSH, "`max-commits` belongs to push rules", parse_max_commits},
+    [TREE_AUTHOR] = {"author", ON_PUSH, "`author` belongs to push rules", parse_author},
+    [TREE_COMMITTER] = {"committer", ON_PUSH, "`committer` belongs to push rules", parse_committer},
+    [TREE_SIGNED] = {"signed", ON_PUSH, "`signed` belongs to push rules", parse_signed},
     [TREE_NOTE] = {"note", ON_ANY, NULL, parse_note},
     [TREE_TO] = {"to", ON_ANY, NULL, parse_to},
     [TREE_ALSO] = {"also", ON_FETCH, "`also` belongs to fetch rules", parse_also},
@@ -65,7 +75,8 @@ bool parse_options(struct parser *p, struct tree_rule *rule) {
         if (i < 0)
             return parse_expected(
                 p,
-                "an option (with, where, limit, max-body, paths, max-size, options, to, also, note) "
+                "an option (with, where, limit, max-body, paths, max-size, max-blob, max-commits, author, "
+                "committer, signed, options, to, also, note) "
                 "or the end of the line",
                 rule->action == TREE_PUSH    ? "refs and operations stand before the options"
                 : rule->action == TREE_FETCH ? "refs stand before the options"
@@ -245,7 +256,21 @@ static bool parse_max_size(struct parser *p, struct tree_rule *rule) {
     return parse_size(p, &rule->max_size);
 }
 
-static bool parse_patterns(struct parser *p, struct tree_words *words, const char *expected) {
+static bool parse_max_blob(struct parser *p, struct tree_rule *rule) {
+    return parse_size(p, &rule->max_blob);
+}
+
+static bool parse_max_commits(struct parser *p, struct tree_rule *rule) {
+    uint64_t value;
+    if (p->t.kind != TOKEN_WORD || !slice_u64(p->t.text, UINT32_MAX, &value) || value == 0)
+        return parse_expected(p, "a number of commits", NULL);
+    rule->max_commits = p->t;
+    parse_next(p);
+    return true;
+}
+
+/* Words up to the next option, one at least. */
+static bool parse_list(struct parser *p, struct tree_words *words, const char *expected) {
     do {
         if (p->t.kind == TOKEN_END || (p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)))
             return parse_expected(p, expected, NULL);
@@ -257,11 +282,25 @@ static bool parse_patterns(struct parser *p, struct tree_words *words, const cha
 }
 
 static bool parse_paths(struct parser *p, struct tree_rule *rule) {
-    return parse_patterns(p, &rule->paths, "a path pattern like .github/**");
+    return parse_list(p, &rule->paths, "a path pattern like .github/**");
 }
 
 static bool parse_push_options(struct parser *p, struct tree_rule *rule) {
-    return parse_patterns(p, &rule->push_options, "a pattern of push options like merge_request.*");
+    return parse_list(p, &rule->push_options, "a pattern of push options like merge_request.*");
+}
+
+static bool parse_author(struct parser *p, struct tree_rule *rule) {
+    return parse_list(p, &rule->authors, "a pattern of identities like *<*@example.com>");
+}
+
+static bool parse_committer(struct parser *p, struct tree_rule *rule) {
+    return parse_list(p, &rule->committers, "a pattern of identities like *<*@example.com>");
+}
+
+static bool parse_signed(struct parser *p, struct tree_rule *rule) {
+    (void)p;
+    (void)rule;
+    return true;
 }
 
 static bool parse_note(struct parser *p, struct tree_rule *rule) {

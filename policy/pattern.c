@@ -104,6 +104,20 @@ static bool make_file(struct maker *m, const struct mark *c, size_t n) {
     return glob_make(&m->out->list[m->out->n++], units, count, &m->c->p->arena);
 }
 
+/* Nothing in an identity separates segments. */
+static bool make_name(struct maker *m, const struct mark *c, size_t n) {
+    uint16_t units[GLOB_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < n; count++) {
+        if (count == GLOB_MAX)
+            return fault(m, NULL, "pattern is too long");
+        bool wild = wildcard(m, c, n, &i) != 0;
+        units[count] = wild ? GLOB_STARSTAR : c[i].code & 0xff;
+        i += !wild;
+    }
+    return glob_make(&m->out->list[m->out->n++], units, count, &m->c->p->arena);
+}
+
 static bool make_ref(struct maker *m, const struct mark *c, size_t n) {
     static const char prefix[] = "refs/";
     uint16_t units[GLOB_MAX];
@@ -137,6 +151,7 @@ static bool make(struct maker *m, const struct mark *c, size_t n) {
     case PATTERN_REPOSITORY: return make_path(m, c, repository_end(c, n));
     case PATTERN_REF: return make_ref(m, c, n);
     case PATTERN_FILE: return make_file(m, c, n);
+    case PATTERN_NAME: return make_name(m, c, n);
     case PATTERN_HOST: return m->each(m->arg, c, n);
     }
     return false;

@@ -7,7 +7,7 @@ bool plain_rule(const struct rule *r) {
     for (const struct condition *c = r->conditions; c; c = c->next)
         if (c->test == TREE_MATCHES)
             return false;
-    return !r->target.regex && !r->nchanges && !r->max_size && !r->npush_options;
+    return !r->target.regex && !r->brings && !r->npush_options;
 }
 
 bool plain_alike(const struct rule *a, const struct rule *b) {

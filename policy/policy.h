@@ -158,6 +158,19 @@ void policy_about(const struct policy *p, const struct facts *f, bool *tunnels, 
 /* Whether a rule passes anything through unread, wherever. */
 bool policy_tunnels(const struct policy *p);
 
+/*
+ * What has to be known of a push's pack for its verdict, as far as the rules about its refs say: bits. Ask when the
+ * command list is known, judge with facts.unread to see whether it comes to that; then give what was found.
+ */
+#define POLICY_PACK_PATHS   (1u << 0) /* facts_brought.paths */
+#define POLICY_PACK_SIZES   (1u << 1) /* facts.size, facts.blob */
+#define POLICY_PACK_COMMITS (1u << 2) /* the rest of facts_brought */
+unsigned policy_needs_pack(const struct policy *p, const struct facts *f);
+
+/* The size of the pack (or of a file in it, `blob`) beyond which no rule permits the push whatever else it brings; 0:
+ * there is no such limit. */
+uint64_t policy_most(const struct policy *p, const struct facts *f, bool blob);
+
 /* The verdict on ref `i` of a push or a fetch by itself (v->ref == i): for `ng <ref> <reason>` and for the record. */
 void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, struct verdict *v);
 

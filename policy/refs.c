@@ -11,20 +11,6 @@ bool rule_takes_ref(const struct rule *r, struct slice name, bool loose) {
     return false;
 }
 
-/* `paths`: an allow takes a push all of whose changes match, a deny one of which one does. */
-bool rule_takes_changes(const struct rule *r, const struct facts *f, bool loose) {
-    if (r->nchanges == 0 || !f->paths_known)
-        return r->nchanges == 0 || loose;
-    for (size_t i = 0; i < f->npaths; i++) {
-        bool one = false;
-        for (size_t k = 0; k < r->nchanges && !one; k++)
-            one = glob_match(&r->changes[k], f->paths[i], loose ? GLOB_NOCASE : 0);
-        if (one == loose)
-            return loose;
-    }
-    return !loose;
-}
-
 bool policy_limits_fetch(const struct policy *p, const struct facts *f) {
     struct facts whole = *f;
     const struct index_slot *lists[INDEX_LISTS_MAX];

@@ -69,13 +69,16 @@ struct rule {
     struct slice credential;
     struct slice note;
     const struct condition *conditions;
-    size_t body;          /* bytes of the request's body that conditions look at; 0: none does */
-    struct glob *changes; /* `paths` of a push */
-    size_t nchanges;
-    struct glob *push_options; /* `options` of a push */
+    size_t body; /* bytes of the request's body that conditions look at; 0: none does */
+    bool brings; /* something of what follows, about what a push brings (push.h), is there */
+    bool wants_signed;
+    struct glob *changes, *authors, *committers;
+    size_t nchanges, nauthors, ncommitters;
+    uint64_t max_size, max_blob, max_commits; /* 0: none */
+    struct glob *push_options;                /* `options` of a push */
     size_t npush_options;
-    struct slice options_text;   /* conditions, paths and limits as written, for people */
-    uint64_t max_size, max_body; /* 0: none */
+    struct slice options_text; /* conditions, paths and limits as written, for people */
+    uint64_t max_body;         /* 0: none */
     uint32_t limit, limit_seconds, limit_id;
     struct verdict_net *nets;
     size_t nnets;
@@ -134,10 +137,8 @@ bool index_build(struct policy *p);
 size_t index_find(const struct index *ix, struct slice host, bool is_address,
                   const struct index_slot *lists[INDEX_LISTS_MAX]);
 
-/* Whether a rule is about a ref of this name; and about a push that changes these files: an allow takes one all of whose
- * files match, a deny (`loose`) one of which one does. */
+/* Whether a rule is about a ref of this name. */
 bool rule_takes_ref(const struct rule *r, struct slice name, bool loose);
-bool rule_takes_changes(const struct rule *r, const struct facts *f, bool loose);
 
 /* policy_judge on a part of the policy: the rules of files that reach[i] tells. NULL: all. */
 void judge(const struct policy *p, const struct facts *f, const bool *reach, struct verdict *v);
@@ -165,9 +166,14 @@ enum stage {
     STAGE_EXTRA, /* … a fetch rule does not permit what is asked for beside refs */
     STAGE_REF,
     STAGE_OP,
-    STAGE_CHANGES,   /* … `paths` does not */
-    STAGE_SIZE,      /* … `max-size` does not */
     STAGE_OPTIONS,   /* … `options` does not */
+    STAGE_SIZE,      /* … `max-size` does not */
+    STAGE_BLOB,      /* … `max-blob` does not */
+    STAGE_COMMITS,   /* … `max-commits` does not */
+    STAGE_AUTHOR,    /* … `author` does not */
+    STAGE_COMMITTER, /* … `committer` does not */
+    STAGE_SIGNED,    /* … `signed` does not */
+    STAGE_CHANGES,   /* … `paths` does not */
     STAGE_CONDITION, /* … a condition does not */
     STAGE_MATCH,
 };

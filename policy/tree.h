@@ -61,6 +61,11 @@ enum tree_option {
     TREE_MAX_BODY,
     TREE_PATHS,
     TREE_MAX_SIZE,
+    TREE_MAX_BLOB,
+    TREE_MAX_COMMITS,
+    TREE_AUTHOR,
+    TREE_COMMITTER,
+    TREE_SIGNED,
     TREE_NOTE,
     TREE_TO,        /* private addresses that the host may resolve to */
     TREE_ALSO,      /* of a fetch: what it may bring beside refs */
@@ -89,8 +94,8 @@ struct tree_rule {
     struct token first_op;                   /* if ops */
     unsigned options;                        /* bit 1 << enum tree_option: it is there */
     struct token option_words[TREE_OPTIONS]; /* the keyword of each that is there */
-    struct token with, limit, max_body, max_size, note;
-    struct tree_words paths, to, push_options;
+    struct token with, limit, max_body, max_size, max_blob, max_commits, note;
+    struct tree_words paths, to, authors, committers, push_options;
     unsigned also;             /* bits 1 << enum facts_extra */
     struct tree_words headers; /* expectations: name and value in turn */
     struct token body;

@@ -43,6 +43,11 @@ enum verdict_reason {
     REASON_CHANGES, /* … but for its `paths`: the push changes others, or it is not known what it changes */
     REASON_SIZE,    /* … but for its `max-size` */
     REASON_OPTIONS, /* … but for a push option, `failed`, that its `options` do not name */
+    REASON_BLOB,    /* … but for its `max-blob` */
+    REASON_COMMITS, /* … but for its `max-commits` */
+    REASON_AUTHOR,  /* … but for its `author` */
+    REASON_COMMITTER,   /* … but for its `committer` */
+    REASON_SIGNED,      /* … but for `signed` */
     REASON_TUNNEL_ONLY, /* only `tunnel` rules name this host, and this is a request that was read */
     REASON_NO_TUNNEL,   /* FACTS_TUNNEL: no rule passes this host through unread */
     REASON_WRITE_UNREADABLE, /* a request to a forge's API: what it writes can't be read for certain, `failed_why` */
@@ -78,12 +83,14 @@ struct verdict {
     const struct verdict_net *nets; /* private networks that the name may resolve to */
     size_t nnets;
     bool to_private;          /* … any private network */
-    struct verdict_rule near; /* REASON_CONDITION, _CHANGES, _SIZE, _OPTIONS: the rule that came closest */
+    struct verdict_rule near; /* REASON_CONDITION, _CHANGES … _SIGNED, _OPTIONS: the rule that came closest */
     struct slice
-        failed; /* … and the part of it that failed, as written: json base == "main" (_OPTIONS: of the
-                               * facts) */
+        failed; /* … and the part of it that failed, as written: json base == "main" (_OPTIONS: of the facts) */
     const char *failed_why; /* … because: "the body is not JSON"; NULL: it just does not hold */
-    bool names_address;     /* the host is an address and the rule spells it out: private ranges are meant */
+    struct slice brought; /* what a push brings that decided: a path, an identity; it belongs to the facts */
+    struct slice brought_by; /* … the commit that does, in hexadecimal; empty: not one commit */
+    const char *brought_how; /* … in words: "changes", "has the author"; NULL: nothing of that kind decided */
+    bool names_address;      /* the host is an address and the rule spells it out: private ranges are meant */
     size_t
         door; /* a request to a forge's API: denied (or asked for) since its write number `door`, from 1, is, as
                   * the push that it amounts to; reason, rule and note are about that push */

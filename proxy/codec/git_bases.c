@@ -82,15 +82,20 @@ static int colours_spread(struct colours *s) {
     return r;
 }
 
-/* Says of what is common which colours are above it. ERR_EOF: of a commit that is not there one can't tell. */
-static int colours_above(struct colours *s) {
+/* Says of what is common which colours are above it. Of a commit that is not there one can't tell: it is added to
+ * `missing`. */
+static int colours_above(struct colours *s, struct git_ids *missing) {
     int r = 0;
     for (size_t i = 0; r == 0 && i < s->seen.n; i++) {
         uint8_t colour = s->flags[i] & BOTH;
-        const struct git_object *object = git_objects_find(s->o, git_ids_at(&s->seen, i));
+        const uint8_t *id = git_ids_at(&s->seen, i);
+        const struct git_object *object = git_objects_find(s->o, id);
         if (colour == BOTH)
             continue;
-        r = object ? colours_parents(s, object, colour == SIDE_A ? ABOVE_A : ABOVE_B, false) : ERR_EOF;
+        if (object)
+            r = colours_parents(s, object, colour == SIDE_A ? ABOVE_A : ABOVE_B, false);
+        else
+            r = git_ids_add(missing, id) == GIT_IDS_NONE ? ERR_NOMEM : 0;
     }
     return r;
 }
@@ -104,7 +109,7 @@ static int colours_bases(struct colours *s, struct git_ids *out) {
 }
 
 int git_bases(const struct git_objects *o, const uint8_t *a, const uint8_t *b, struct git_ids *out,
-              enum git_answer *answer, uint64_t *work) {
+              enum git_answer *answer, struct git_ids *missing, uint64_t *work) {
     struct colours s = {.o = o};
     git_ids_init(&s.seen, o->id_size);
     int r = colours_add(&s, a, SIDE_A);
@@ -115,14 +120,14 @@ int git_bases(const struct git_objects *o, const uint8_t *a, const uint8_t *b, s
     if (r == 0) {
         s.flags[git_ids_find(&s.seen, a)] |= ABOVE_A;
         s.flags[git_ids_find(&s.seen, b)] |= ABOVE_B;
-        r = colours_above(&s);
+        r = colours_above(&s, missing);
     }
-    *answer = GIT_UNKNOWN;
-    if (r == 0 && (r = colours_bases(&s, out)) == 0)
-        *answer = out->n ? GIT_YES : GIT_NO;
+    if (r == 0)
+        r = colours_bases(&s, out);
+    *answer = missing->n ? GIT_UNKNOWN : out->n ? GIT_YES : GIT_NO;
     *work += s.work + s.seen.n;
     git_ids_release(&s.seen);
     free(s.flags);
     free(s.queue);
-    return r == ERR_EOF ? 0 : r;
+    return r;
 }

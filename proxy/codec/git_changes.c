@@ -10,8 +10,11 @@ enum { CHANGES_BEGIN, CHANGES_COMMITS, CHANGES_UPDATE, CHANGES_DONE };
 #define PARENTS_MAX 64 /* of one merge; git's own octopus stops long before */
 
 int git_changes_init(struct git_changes *c, const struct git_objects *o, const uint8_t *old,
-                     const uint8_t *young, bool ff, bool excuse) {
-    *c = (struct git_changes){.o = o, .update = old && !ff, .excuse = excuse};
+                     const uint8_t *young, unsigned flags) {
+    *c = (struct git_changes){.o = o,
+                              .update = old && !(flags & GIT_CHANGES_FF),
+                              .excuse = flags & GIT_CHANGES_EXCUSE,
+                              .trees = !(flags & GIT_CHANGES_COMMITS)};
     if (old)
         memcpy(c->old, old, o->id_size);
     memcpy(c->young, young, o->id_size);
@@ -116,7 +119,8 @@ static int changes_collect(struct git_changes *c, struct git_ids *settled, struc
 static void changes_peel(const struct git_objects *o, uint8_t *id) {
     const struct git_object *object;
     enum git_type type;
-    for (unsigned i = 0; i < TAGS_MAX && (object = git_objects_find(o, id)) && object->type == GIT_TYPE_TAG; i++)
+    for (unsigned i = 0; i < TAGS_MAX && (object = git_objects_find(o, id)) && object->type == GIT_TYPE_TAG;
+         i++)
         if (git_tag_target(contents(object), o->id_size, id, &type))
             return;
 }
@@ -185,16 +189,16 @@ static int changes_merge(struct git_changes *c, const uint8_t *made, const uint8
                          uint32_t commit) {
     const uint8_t *ids[GIT_SIDES_MAX] = {made, a, b};
     enum git_answer answer;
-    struct git_ids bases;
+    struct git_ids bases, missing;
     unsigned n = 3;
     if (!c->excuse)
         return ERR_EOF;
     git_ids_init(&bases, c->o->id_size);
-    int r = git_bases(c->o, a, b, &bases, &answer, &c->work);
+    git_ids_init(&missing, c->o->id_size);
+    int r = git_bases(c->o, a, b, &bases, &answer, &missing, &c->work);
     if (r == 0 && answer == GIT_UNKNOWN) {
-        r = changes_need(&c->needs.history, a);
-        if (r == 0)
-            r = changes_need(&c->needs.history, b);
+        for (size_t i = 0; r == 0 && i < missing.n; i++)
+            r = changes_need(&c->needs.history, git_ids_at(&missing, i));
     } else if (r == 0 && bases.n > GIT_BASES_MAX) {
         r = ERR_EOF;
     } else if (r == 0) {
@@ -205,6 +209,7 @@ static int changes_merge(struct git_changes *c, const uint8_t *made, const uint8
         r = changes_compare(c, ids, n, commit);
     }
     git_ids_release(&bases);
+    git_ids_release(&missing);
     if (r == ERR_PARSE && !c->error.text[0])
         errmsg_set(&c->error, r, "a malformed commit in its history");
     return r;
@@ -254,7 +259,7 @@ static int changes_step(struct git_changes *c) {
     switch (c->phase) {
     case CHANGES_BEGIN:
         r = changes_begin(c);
-        c->phase++;
+        c->phase = c->trees ? CHANGES_COMMITS : CHANGES_DONE;
         return r;
     case CHANGES_COMMITS:
         if (c->at == c->ncommits) {

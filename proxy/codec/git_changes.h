@@ -75,7 +75,7 @@ struct git_changes {
     /* private */
     const struct git_objects *o;
     uint8_t old[GIT_ID_MAX], young[GIT_ID_MAX];
-    bool update, excuse;
+    bool update, excuse, trees;
     int phase, err;
     size_t at, job; /* commit and diff that is being made */
     uint64_t work;
@@ -83,13 +83,13 @@ struct git_changes {
     struct git_diff *diff;
 };
 
-/*
- * The store is borrowed. `old`: the ref's id before, which should be settled, too; NULL: it is created. `ff`: the update is
- * known to be a fast-forward, if the store does not prove it. `excuse`: look for merge bases (see above); without, they
- * are not asked for. 0, ERR_NOMEM.
- */
+#define GIT_CHANGES_FF      (1u << 0) /* the update is known to be a fast-forward, should the store not prove it */
+#define GIT_CHANGES_EXCUSE  (1u << 1) /* look for merge bases (see above); without, they are not asked for */
+#define GIT_CHANGES_COMMITS (1u << 2) /* what the commits say of themselves is enough: no trees, no paths */
+
+/* The store is borrowed. `old`: the ref's id before, which should be settled, too; NULL: it is created. 0, ERR_NOMEM. */
 int git_changes_init(struct git_changes *c, const struct git_objects *o, const uint8_t *old,
-                     const uint8_t *young, bool ff, bool excuse);
+                     const uint8_t *young, unsigned flags);
 void git_changes_release(struct git_changes *c); /* of a zeroed struct, too */
 
 /* Looks at about `budget` entries. ERR_INCOMPLETE: there is more to do. 0: done; the results are all there is to know if

@@ -241,6 +241,12 @@ int git_objects_settle(struct git_objects *o, const uint8_t *id) {
     return 0;
 }
 
+void git_objects_unsettle(struct git_objects *o) {
+    for (size_t i = 0; i < o->ids.n; i++)
+        o->list[i].settled = false;
+    git_ids_release(&o->settled);
+}
+
 bool git_objects_is_settled(const struct git_objects *o, const uint8_t *id) {
     return git_ids_find(&o->settled, id) != GIT_IDS_NONE;
 }

@@ -100,6 +100,8 @@ const struct git_object *git_objects_find(const struct git_objects *o, const uin
  * 0, ERR_NOMEM.
  */
 int git_objects_settle(struct git_objects *o, const uint8_t *id);
+/* Nothing is settled any more: what is the server's own for one ref of a push need not be for another. */
+void git_objects_unsettle(struct git_objects *o);
 bool git_objects_is_settled(const struct git_objects *o, const uint8_t *id);
 
 /* Adds to `out` (a set of the store's id_size) the ids that deltas wait for, where the object is of at most `size` bytes.

@@ -24,6 +24,7 @@ void gitgate_free(struct gitgate *gate) {
     buf_release(&gate->plain);
     buf_release(&gate->text);
     buf_release(&gate->tail);
+    gitgate_look_free(gate->look);
     gitask_free(gate->ask);
     gitproof_free(gate->proof);
     gate_answer_free(gate->answer);
@@ -72,20 +73,45 @@ void gitgate_record(struct xchg *x, struct record *r) {
 /* Everything has come, or what came can't be read on. */
 static void gate_decide(struct xchg *x) {
     struct gitgate *gate = x->gate;
+    if (gitgate_measure(x)) {
+        gitgate_refuse_unproved(x);
+        return;
+    }
     if (!gitproof_whole(gate->proof))
         gitproof_fail(gate->proof, "it ends too early");
     if (gitgate_prove(gate) == 0 || !gitgate_ask(x))
         gitgate_conclude(x);
 }
 
+/* Judges by what is known now. False: the push is refused. */
+static bool gate_permits(struct xchg *x) {
+    struct verdict before = x->verdict;
+    if (!gitgate_proved(x->gate)) {
+        gitgate_refuse_unproved(x);
+        return false;
+    }
+    if (x->gate->needs == 0)
+        return true;
+    policy_judge(x->box->policy, &x->facts, &x->verdict);
+    if (x->verdict.action != VERDICT_ALLOW) {
+        gitgate_refuse_unproved(x);
+        return false;
+    }
+    if (x->state != XCHG_SECTION && !slice_eq(before.credential, x->verdict.credential)) {
+        gitgate_refuse_changed(x);
+        return false;
+    }
+    return true;
+}
+
 void gitgate_conclude(struct xchg *x) {
     struct gitgate *gate = x->gate;
-    if (!gitgate_proved(gate)) {
-        gitgate_refuse_unproved(x);
+    if (gitgate_proved(gate) && gate->needs && !gate->looked && gitgate_look(x))
         return;
-    }
-    if (gitgate_limited(x))
+    if (!gate_permits(x) || gitgate_limited(x))
         return;
+    gitgate_look_free(gate->look);
+    gate->look = NULL;
     gitask_free(gate->ask);
     gate->ask = NULL;
     gitproof_free(gate->proof);
@@ -162,11 +188,17 @@ static int gate_inflate(struct xchg *x, struct slice bytes) {
     return r;
 }
 
+/* Is it too large already for every rule? */
+static bool gate_exceeds(const struct gitgate *gate) {
+    return (gate->most_size && gitproof_size(gate->proof) > gate->most_size) ||
+           (gate->most_blob && gitproof_largest(gate->proof) > gate->most_blob);
+}
+
 /* `bytes` of the body as received have been read. Those that could complete the push at the server are kept here. */
 static void gate_pass_on(struct xchg *x, struct slice bytes) {
     struct gitgate *gate = x->gate;
     bool wait = gitproof_at_end(gate->proof) || buf_len(&gate->tail);
-    if (gitproof_failed(gate->proof)) {
+    if (gitproof_failed(gate->proof) || gate_exceeds(gate)) {
         gate_decide(x);
     } else if (x->state == XCHG_SECTION) {
         if (wait || buf_len(&gate->held) < GATE_EARLY)

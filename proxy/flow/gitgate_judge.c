@@ -93,19 +93,24 @@ int gitgate_judge(struct xchg *x) {
     x->facts.nrefs = gate->nrefs;
     x->facts.options = gate->options;
     x->facts.noptions = gate->push.noptions;
+    gate->needs = policy_needs_pack(x->box->policy, &x->facts);
+    gate->most_size = policy_most(x->box->policy, &x->facts, false);
+    gate->most_blob = policy_most(x->box->policy, &x->facts, true);
+    x->facts.unread = gate->needs != 0;
     gate_assume(x);
     policy_judge(x->box->policy, &x->facts, &x->verdict);
     if (x->verdict.action != VERDICT_ALLOW) {
         gitgate_refuse(x, SLICE_NONE);
         return ERR_DENIED;
     }
-    if (gate->nwants == 0) {
+    if (gate->nwants == 0 && gate->needs == 0) {
         if (gitgate_limited(x))
             return ERR_DENIED;
         gate->phase = GATE_PASSED;
         return 0;
     }
-    gate->proof = gitproof_new(gate->push.caps.id_digits, &x->box->engine->proof_memory);
+    gate->proof = gitproof_new(gate->push.caps.id_digits, gate->needs & POLICY_PACK_PATHS,
+                               &x->box->engine->proof_memory);
     if (!gate->proof) {
         gitgate_unreadable(x, "no-memory", "out of memory");
         return ERR_DENIED;
@@ -113,6 +118,19 @@ int gitgate_judge(struct xchg *x) {
     gate->gunzip.limit = GATE_GUNZIP_MAX;
     gate->phase = GATE_PACK;
     return ERR_INCOMPLETE;
+}
+
+bool gitgate_measure(struct xchg *x) {
+    struct gitgate *gate = x->gate;
+    uint64_t size = gitproof_size(gate->proof), blob = gitproof_largest(gate->proof);
+    bool whole = gitproof_whole(gate->proof);
+    bool exceeds = (gate->most_size && size > gate->most_size) || (gate->most_blob && blob > gate->most_blob);
+    x->facts.unread = false;
+    x->facts.size = size;
+    x->facts.blob = blob;
+    x->facts.size_known = x->facts.blob_known = whole || exceeds;
+    x->facts.unknown = whole ? NULL : "its pack was not looked through to the end";
+    return exceeds;
 }
 
 bool gitgate_prove_ref(struct gitgate *gate, size_t i, const char *by) {

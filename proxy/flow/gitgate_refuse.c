@@ -199,13 +199,25 @@ bool gitgate_limited(struct xchg *x) {
     return true;
 }
 
+void gitgate_refuse_changed(struct xchg *x) {
+    struct gate_why why = {
+        .x = x,
+        .word = "refused",
+        .reason = SLICE("what this push brings is permitted with another credential than it was begun with: "
+                        "push less at once"),
+    };
+    gate_cut(x);
+    xchg_record(x, true, "mixed-credentials", why.reason);
+    gate_say(&why);
+}
+
 void gitgate_refuse_unproved(struct xchg *x) {
     char note[ERRMSG_MAX] = "";
     const char *failed = gitproof_failed(x->gate->proof);
     const char *unasked = x->gate->ask ? gitask_failed(x->gate->ask) : NULL;
     if (failed)
         snprintf(note, sizeof note, "the pack can't be looked through: %.900s", failed);
-    else if (unasked)
+    else if (unasked && !x->facts.unknown)
         snprintf(note, sizeof note, "the server was asked in vain: %.900s", unasked);
     policy_judge(x->box->policy, &x->facts, &x->verdict);
     gate_cut(x);

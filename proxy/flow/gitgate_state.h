@@ -41,10 +41,15 @@ struct gitgate {
     bool *wants;           /* refs whose update is permitted only as a fast-forward */
     size_t nrefs, nwants;
     struct gitproof *proof;
-    struct gitask *ask;         /* NULL: the server was not asked */
-    size_t asking;              /* about this ref */
-    bool asked_bases;           /* what deltas of the pack are made of has been asked for */
-    struct gate_answer *answer; /* what the server said so far; NULL: nothing */
+    struct gitask *ask;            /* NULL: the server was not asked */
+    size_t asking;                 /* about this ref */
+    bool asked_bases;              /* what deltas of the pack are made of has been asked for */
+    bool bad;                      /* the push could not be read */
+    struct gate_answer *answer;    /* what the server said so far; NULL: nothing */
+    unsigned needs;                /* POLICY_PACK_…: what the verdict hangs on beside proofs */
+    uint64_t most_size, most_blob; /* beyond them no rule permits it; 0: there is no such limit */
+    struct gate_look *look;        /* what the push brings; NULL: not looked at (yet) */
+    bool looked;
 };
 
 /* ---- gitgate_judge.c ---- */
@@ -60,6 +65,10 @@ size_t gitgate_prove(struct gitgate *gate);
 /* The same for one ref, by what is known now; `by` (a literal) is for the record. True: a fast-forward. */
 bool gitgate_prove_ref(struct gitgate *gate, size_t i, const char *by);
 
+/* What is known of the pack by now, as facts; what is not known is not taken to come out well any more. True: it is too
+ * large already for every rule, so that it is refused whatever else it brings. */
+bool gitgate_measure(struct xchg *x);
+
 /* Has all been proved that was wanted? */
 bool gitgate_proved(const struct gitgate *gate);
 
@@ -68,6 +77,14 @@ bool gitgate_proved(const struct gitgate *gate);
 /* Asks the server for what the pack leaves open. True: gitgate_conclude will be called; the phase is GATE_ASK. False:
  * there is nothing to ask, or it can't be (then gitask_failed says why, if there is an `ask`). */
 bool gitgate_ask(struct xchg *x);
+
+/* ---- gitgate_look.c ---- */
+
+/* Finds out what each ref is brought, for x->facts, asking the server where the pack leaves it open. True: it goes on,
+ * gitgate_conclude will be called; the phase is GATE_ASK. False: done; what could not be found out is not known then, and
+ * facts.unknown says why. */
+bool gitgate_look(struct xchg *x);
+void gitgate_look_free(struct gate_look *look); /* NULL is fine */
 
 /* ---- gitgate.c ---- */
 
@@ -82,8 +99,11 @@ void gitgate_refuse(struct xchg *x, struct slice note);
 /* … because it can't be read. */
 void gitgate_unreadable(struct xchg *x, const char *code, const char *error);
 
-/* … because what had to be proved is not; the upstream's connection is cut. */
+/* … because of what had to be proved, or was found out; the upstream's connection is cut. */
 void gitgate_refuse_unproved(struct xchg *x);
+
+/* … because the rule that permits it lends another credential than it was begun with. */
+void gitgate_refuse_changed(struct xchg *x);
 
 /* The push is permitted. True: the rule's limit is used up, so it is refused. */
 bool gitgate_limited(struct xchg *x);

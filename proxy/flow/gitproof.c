@@ -13,7 +13,7 @@ struct gitproof {
     struct errmsg why;
 };
 
-struct gitproof *gitproof_new(int id_digits, size_t *used) {
+struct gitproof *gitproof_new(int id_digits, bool trees, size_t *used) {
     struct git_objects_limits limits;
     struct pack_limits pack;
     struct gitproof *proof = calloc(1, sizeof *proof);
@@ -23,7 +23,7 @@ struct gitproof *gitproof_new(int id_digits, size_t *used) {
     pack_limits_default(&pack);
     limits.memory = GITPROOF_MEMORY;
     proof->used = used;
-    if (git_objects_init(&proof->objects, (unsigned)id_digits / 2, false, &limits) ||
+    if (git_objects_init(&proof->objects, (unsigned)id_digits / 2, trees, &limits) ||
         pack_init(&proof->pack, &proof->objects, true, &pack)) {
         gitproof_free(proof);
         return NULL;
@@ -94,6 +94,15 @@ void gitproof_feed(struct gitproof *proof, struct slice plain) {
     } else if (!room) {
         gitproof_fail(proof, "too much is being looked through at once");
     }
+}
+
+uint64_t gitproof_size(const struct gitproof *proof) {
+    return proof->pack.consumed;
+}
+
+uint64_t gitproof_largest(const struct gitproof *proof) {
+    uint64_t waiting = proof->whole && !proof->failed ? git_objects_largest_waiting(&proof->objects) : 0;
+    return waiting > proof->pack.largest ? waiting : proof->pack.largest;
 }
 
 bool gitproof_at_end(const struct gitproof *proof) {

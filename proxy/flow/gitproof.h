@@ -10,13 +10,14 @@
 
 #include "proxy/codec/pack.h"
 
-#define GITPROOF_MEMORY        (256u << 20) /* for the commits of one push */
+#define GITPROOF_MEMORY        (256u << 20) /* for the commits and trees of one push */
 #define GITPROOF_WORKER_MEMORY (512u << 20) /* … of all that are under way */
 
 struct gitproof;
 
-/* id_digits: 40 or 64. *used counts the memory of all proofs of a worker. NULL: out of memory. */
-struct gitproof *gitproof_new(int id_digits, size_t *used);
+/* id_digits: 40 or 64. `trees`: what the push changes is asked, too. *used counts the memory of all proofs of a worker.
+ * NULL: out of memory. */
+struct gitproof *gitproof_new(int id_digits, bool trees, size_t *used);
 void gitproof_free(struct gitproof *proof);
 
 /* More of the pack, decoded. What is wrong with it shows in gitproof_failed. */
@@ -27,6 +28,10 @@ bool gitproof_at_end(const struct gitproof *proof);
 
 /* The pack is complete and its checksum right. */
 bool gitproof_whole(const struct gitproof *proof);
+
+/* Bytes of the pack so far, and of the largest file in it (or of what may be one, see pack.h). */
+uint64_t gitproof_size(const struct gitproof *proof);
+uint64_t gitproof_largest(const struct gitproof *proof);
 
 /* Nothing can be proved any more, for this reason; the first one counts. NULL: all is well. */
 void gitproof_fail(struct gitproof *proof, const char *why);

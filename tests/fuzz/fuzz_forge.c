@@ -71,8 +71,10 @@ static void check_reading(const struct forge *g) {
         must(w->repository.n == 0 || plain(w->repository, "/"), "a repository's name");
         must(w->ref.name.n == 0 || plain(w->ref.name, "refs/"), "a ref's name");
         must(w->unknown || (w->repository.n && w->ref.name.n), "nothing is unknown, and something is");
-        for (size_t k = 0; k < w->npaths; k++)
-            must(w->paths[k].n && plain(w->paths[k], "") && w->paths[k].p[0] != '/', "a file's name");
+        for (size_t k = 0; k < w->brought.npaths; k++)
+            must(w->brought.paths[k].text.n && plain(w->brought.paths[k].text, "") &&
+                     w->brought.paths[k].text.p[0] != '/',
+                 "a file's name");
     }
 }
 

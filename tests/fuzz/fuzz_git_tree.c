@@ -96,7 +96,7 @@ static void make_commit(struct recipe *r) {
 static void run(const struct recipe *r, const uint8_t *old, const uint8_t *young, bool excuse, size_t budget,
                 struct git_changes *c) {
     int result;
-    must(git_changes_init(c, &r->o, old, young, false, excuse) == 0);
+    must(git_changes_init(c, &r->o, old, young, excuse ? GIT_CHANGES_EXCUSE : 0) == 0);
     while ((result = git_changes_run(c, budget)) == ERR_INCOMPLETE)
         ;
     must(result == 0 && git_changes_complete(c));

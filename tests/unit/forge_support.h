@@ -58,11 +58,11 @@ static inline void put_writes(const struct forge *g, struct buf *out) {
         buf_printf(out, "%s%s %.*s ", i ? "; " : "", facts_op_name(w->ref.op),
                    SLICE_ARG((w->repository.n ? w->repository : SLICE(UNTOLD))));
         buf_put(out, w->ref.name.n ? w->ref.name : SLICE(UNTOLD));
-        if (!w->paths_known || w->ref.op == FACTS_DELETE)
+        if (!w->brought.paths_known || w->ref.op == FACTS_DELETE)
             continue;
         buf_puts(out, " [");
-        for (size_t k = 0; k < w->npaths; k++)
-            buf_printf(out, "%s%.*s", k ? " " : "", SLICE_ARG(w->paths[k]));
+        for (size_t k = 0; k < w->brought.npaths; k++)
+            buf_printf(out, "%s%.*s", k ? " " : "", SLICE_ARG(w->brought.paths[k].text));
         buf_putc(out, ']');
     }
 }

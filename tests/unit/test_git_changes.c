@@ -222,7 +222,7 @@ static void settle(struct git_objects *o, const struct scene *s) {
 static void run(struct git_changes *c, const struct git_objects *o, const struct scene *s, bool excuse,
                 size_t budget) {
     int r;
-    assert_int_equal(git_changes_init(c, o, s->old, s->young, false, excuse), 0);
+    assert_int_equal(git_changes_init(c, o, s->old, s->young, excuse ? GIT_CHANGES_EXCUSE : 0), 0);
     while ((r = git_changes_run(c, budget)) == ERR_INCOMPLETE)
         ;
     if (r)

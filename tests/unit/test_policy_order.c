@@ -33,6 +33,10 @@ static const char *const bodies[] = {"{\"a\":\"x\"}", "{\"a\":\"z\"}",    "{\"a\
 static const char *const queries[] = {"", "q=1", "q=2", "q=1&q=1"};
 static const char *const headers[] = {"", "v", "vv", "w"};
 static const char *const files[] = {"", "", "", "paths f", "paths d/**"};
+static const char *const brings[] = {
+    "", "", "", "author a*", "author *>", "signed", "max-size 2KiB", "max-commits 1"};
+static const char *const people[] = {"a <x>", "b <x>", "b/b",
+                                     "?"}; /* two commits of theirs; 0, 1, 2, ? of them signed */
 static const char *const changed[] = {"", "f", "d/e", "?"};
 static const char *const methods[] = {"GET", "POST", "GET,POST", "*"};
 static const char *const schemes[] = {"https", "https", "http"};
@@ -70,7 +74,7 @@ enum kind { HTTP, FETCH, PUSH, TUNNEL, LFS };
 
 struct spec {
     enum kind kind;
-    unsigned verb, method, scheme, host, port, path, ref, op, where, files, word, also;
+    unsigned verb, method, scheme, host, port, path, ref, op, where, files, word, also, brings;
 };
 
 static struct spec random_spec(void) {
@@ -80,6 +84,7 @@ static struct spec random_spec(void) {
                      .where = PICK(wheres),
                      .files = PICK(files),
                      .also = PICK(also),
+                     .brings = PICK(brings),
                      .method = PICK(methods),
                      .scheme = PICK(schemes),
                      .host = PICK(hosts),
@@ -88,6 +93,8 @@ static struct spec random_spec(void) {
                      .ref = PICK(refs),
                      .op = PICK(ops),
                      .word = PICK(words)};
+    if (*verbs[s.verb] == 'd' && s.brings > 4)
+        s.brings = 0;
     if (*verbs[s.verb] == 't') { /* of a host alone */
         s.kind = TUNNEL;
         s.scheme = s.path = 0;
@@ -104,7 +111,7 @@ static void put_spec(const struct spec *s, struct buf *out) {
     buf_printf(out, "%s %s %s://%s%s%s", verbs[s->verb], s->kind == HTTP ? methods[s->method] : git[s->kind],
                schemes[s->scheme], hosts[s->host], ports[s->port], paths[s->path]);
     if (s->kind == PUSH)
-        buf_printf(out, " %s %s %s", refs[s->ref], ops[s->op], files[s->files]);
+        buf_printf(out, " %s %s %s %s", refs[s->ref], ops[s->op], files[s->files], brings[s->brings]);
     if (s->kind == FETCH)
         buf_printf(out, " %s %s", refs[s->ref], also[s->also]);
     if (s->kind == LFS)
@@ -145,7 +152,7 @@ struct probe {
     const char *method, *scheme, *host, *path, *ref;
     unsigned port;
     enum facts_op op;
-    unsigned body, query, header, changed, lfs;
+    unsigned body, query, header, changed, who, lfs;
     bool whole;             /* of a fetch: the request, not one of its refs */
     enum facts_extra extra; /* … or this */
 };
@@ -166,11 +173,26 @@ static bool slow_files(const struct spec *s, const struct probe *q, bool loose) 
     const char *file = changed[q->changed];
     if (s->files < 3)
         return true;
+    if (q->op == FACTS_DELETE)
+        return !loose;
     if (*file == '?')
         return loose;
     if (*file == 0)
         return !loose;
     return *file == files[s->files][6];
+}
+
+static bool slow_brings(const struct spec *s, const struct probe *q, bool loose) {
+    static const char *const holds[] = {"yyyy", "yyyy", "yyyy", "ynn?", "yyn?", "nny?", "yynn"};
+    bool limit = s->brings > 4; /* … of permitting rules */
+    char one = s->brings == 7 ? q->who == 3 ? '?' : 'n' : holds[s->brings][q->who];
+    if (s->brings < 3)
+        return true;
+    if (loose && limit)
+        return true;
+    if (q->op == FACTS_DELETE && s->brings != 6)
+        return !loose;
+    return one == 'y' || (one == '?' && loose);
 }
 
 static bool slow_op(const char *list, bool deny, enum facts_op op) {
@@ -230,8 +252,9 @@ static bool slow_matches(const struct spec *s, const struct probe *q, bool loose
         return loose || strstr(also[s->also], facts_extra_name(q->extra));
     if (s->kind == FETCH)
         return *refs[s->ref] == 0 || (q->whole ? !loose : slow_glob(refs[s->ref], q->ref));
-    return s->kind != PUSH || ((*refs[s->ref] == 0 || slow_glob(refs[s->ref], q->ref)) &&
-                               slow_op(ops[s->op], deny, q->op) && slow_files(s, q, loose));
+    return s->kind != PUSH ||
+           ((*refs[s->ref] == 0 || slow_glob(refs[s->ref], q->ref)) && slow_op(ops[s->op], deny, q->op) &&
+            slow_files(s, q, loose) && slow_brings(s, q, loose));
 }
 
 static enum verdict_action slow_judge(const struct spec *rules, size_t n, const struct probe *q) {
@@ -265,6 +288,7 @@ static struct probe random_probe(void) {
                       .query = PICK(queries),
                       .header = PICK(headers),
                       .changed = PICK(changed),
+                      .who = PICK(people),
                       .lfs = PICK(lfs),
                       .method = one_method[PICK(one_method)],
                       .scheme = scheme[PICK(scheme)],
@@ -306,8 +330,17 @@ static bool probe_field(const void *arg, size_t i, struct slice *name, struct sl
 static struct verdict ask(const struct policy *p, const struct probe *q) {
     static const enum facts_kind kinds[] = {FACTS_HTTP, FACTS_GIT_FETCH, FACTS_GIT_PUSH, FACTS_TUNNEL,
                                             FACTS_HTTP};
-    struct facts_ref ref = {.name = slice_str(q->ref), .op = q->op};
-    struct slice file = slice_str(changed[q->changed]);
+    struct facts_text file = {.text = slice_str(changed[q->changed])},
+                      who = {.text = slice_str(people[q->who])};
+    struct facts_brought brought = {.paths_known = *changed[q->changed] != '?',
+                                    .paths = &file,
+                                    .npaths = file.text.n && *changed[q->changed] != '?',
+                                    .commits_known = *people[q->who] != '?',
+                                    .ncommits = 2,
+                                    .nsigned = q->who,
+                                    .authors = &who,
+                                    .nauthors = 1};
+    struct facts_ref ref = {.name = slice_str(q->ref), .op = q->op, .brought = &brought};
     struct facts f = {.kind = kinds[q->kind],
                       .scheme = strcmp(q->scheme, "https") == 0 ? URL_HTTPS : URL_HTTP,
                       .host = slice_str(q->host),
@@ -319,9 +352,8 @@ static struct verdict ask(const struct policy *p, const struct probe *q) {
                       .field_arg = q,
                       .body_state = FACTS_BODY_WHOLE,
                       .body = slice_str(q->kind == LFS ? lfs[q->lfs].body : bodies[q->body]),
-                      .paths_known = *file.p != '?',
-                      .paths = &file,
-                      .npaths = *file.p && *file.p != '?',
+                      .size_known = true,
+                      .size = 1024u << q->who,
                       .refs = &ref,
                       .nrefs = q->kind == PUSH || (q->kind == FETCH && !q->whole),
                       .extra = q->kind == FETCH ? q->extra : FACTS_PLAIN};

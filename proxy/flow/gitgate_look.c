@@ -1,0 +1,362 @@
+/*
+ * What a push brings, ref by ref: which commits, whose, and which paths they change (proxy/codec/git_changes.h).
+ *
+ * Settled are, ref by ref, its old id and, once it matters, the tips of those of the server's branches that the sandbox may
+ * push nothing to: their history is the server's own. (The old id is the sandbox's word, but a server takes no push that
+ * names another than the ref has. So it counts for that ref alone: the rest of the push might be taken all the same.)
+ * What the answer needs beyond that is asked for, kind
+ * after kind, and the ref is looked at anew; all of it within the limits of gitask.h. Long work is done a slice in each
+ * turn of the loop.
+ */
+#include <event2/event.h>
+#include <stdlib.h>
+
+#include "proxy/codec/git_changes.h"
+#include "proxy/flow/gitask.h"
+#include "proxy/flow/gitgate_state.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+
+#define LOOK_PURPOSE  "to see what a push changes"
+#define LOOK_SLICE    20000 /* entries compared in one turn */
+#define LOOK_ROUNDS   64    /* looks at the refs of one push, each after an answer of the server's */
+#define LOOK_HAVES    4096
+#define LOOK_BASE_MAX (1u << 20)   /* bytes of what a pushed commit or tree may be a delta of */
+#define LOOK_TEXTS    (128u << 20) /* bytes of what is found out, for all refs of a push */
+
+/* What one ref is brought. */
+struct look_ref {
+    struct facts_brought brought;
+    struct facts_text *texts; /* paths, authors, committers */
+    char *ids;                /* hexadecimal, of their commits */
+    struct git_changes changes;
+};
+
+enum look_ask { LOOK_BRANCHES, LOOK_COMMITS, LOOK_TREES_OF, LOOK_TREES, LOOK_HISTORY, LOOK_BASES };
+
+struct gate_look {
+    struct xchg *x;
+    struct git_objects *objects;
+    struct look_ref *refs; /* as many as the push has */
+    size_t at, nrefs;      /* the one that is being looked at */
+    bool begun, again;     /* … its changes are, for another time */
+    bool bases;            /* merge bases are looked for */
+    bool branches;         /* the server's branches are known: tips */
+    bool asked_bases;      /* what deltas of the pack are made of was asked for */
+    struct git_ids tips;
+    enum look_ask asked;
+    struct git_ids asked_ids;
+    unsigned rounds;
+    size_t texts;
+    struct event *turn;
+    struct errmsg unknown;
+};
+
+void gitgate_look_free(struct gate_look *look) {
+    if (!look)
+        return;
+    for (size_t i = 0; i < look->nrefs; i++) {
+        git_changes_release(&look->refs[i].changes);
+        free(look->refs[i].texts);
+        free(look->refs[i].ids);
+    }
+    free(look->refs);
+    git_ids_release(&look->asked_ids);
+    git_ids_release(&look->tips);
+    if (look->turn)
+        event_free(look->turn);
+    free(look);
+}
+
+/* ---- what was found ---- */
+
+/* Texts as facts; *at says how many of `ref->texts` are used. */
+static void look_texts(struct gate_look *look, struct look_ref *ref, const struct git_texts *from, size_t *at,
+                       const struct facts_text **list, size_t *n) {
+    unsigned id_size = look->objects->id_size;
+    *list = ref->texts + *at;
+    *n = from->n;
+    for (size_t i = 0; i < from->n; i++, (*at)++) {
+        struct facts_text *t = &ref->texts[*at];
+        char *hex = ref->ids + *at * (2 * GIT_ID_MAX + 1);
+        t->text = git_text(from, i);
+        t->link = from->list[i].link;
+        if (from->list[i].commit == GIT_NO_COMMIT)
+            continue;
+        git_id_to_hex(git_ids_at(&look->objects->ids, from->list[i].commit), id_size, hex);
+        t->commit = slice_make(hex, 2 * (size_t)id_size);
+    }
+}
+
+/* Keeps what was found out about the ref. */
+static int look_keep(struct gate_look *look, struct facts_ref *facts) {
+    struct look_ref *ref = &look->refs[look->at];
+    const struct git_changes *c = &ref->changes;
+    size_t n = c->paths.n + c->authors.n + c->committers.n, at = 0;
+    look->texts += n * (sizeof *ref->texts + 2 * GIT_ID_MAX + 1) + buf_len(&c->paths.arena) +
+                   buf_len(&c->authors.arena) + buf_len(&c->committers.arena);
+    if (look->texts > LOOK_TEXTS)
+        return errmsg_set(&look->unknown, ERR_LIMIT, "it changes too much at once");
+    ref->texts = calloc(n + 1, sizeof *ref->texts);
+    ref->ids = malloc((n + 1) * (2 * GIT_ID_MAX + 1));
+    if (!ref->texts || !ref->ids)
+        return errmsg_set(&look->unknown, ERR_NOMEM, "out of memory");
+    struct facts_brought *b = &ref->brought;
+    look_texts(look, ref, &c->paths, &at, &b->paths, &b->npaths);
+    look_texts(look, ref, &c->authors, &at, &b->authors, &b->nauthors);
+    look_texts(look, ref, &c->committers, &at, &b->committers, &b->ncommitters);
+    b->paths_known = look->x->gate->needs & POLICY_PACK_PATHS;
+    b->commits_known = true;
+    b->ncommits = c->ncommits;
+    b->nsigned = c->nsigned;
+    facts->brought = b;
+    return 0;
+}
+
+/* ---- asking ---- */
+
+static void look_done(void *arg);
+
+static int look_fetch(struct gate_look *look, enum look_ask what, const struct git_ids *wants,
+                      const struct git_ids *haves) {
+    struct gitask_wish wish = {
+        .wants = wants,
+        .haves = haves,
+        .alone = what == LOOK_TREES_OF || what == LOOK_BASES,
+        .filter = what == LOOK_TREES_OF || what == LOOK_TREES ? GITASK_ALL_TREES : GITASK_COMMITS,
+        .purpose = LOOK_PURPOSE,
+        .into = look->objects,
+    };
+    look->asked = what;
+    git_ids_release(&look->asked_ids);
+    git_ids_init(&look->asked_ids, look->objects->id_size);
+    for (size_t i = 0; i < wants->n; i++)
+        if (git_ids_add(&look->asked_ids, git_ids_at(wants, i)) == GIT_IDS_NONE)
+            return ERR_NOMEM;
+    return gitask_fetch(look->x->gate->ask, &wish, look_done, look);
+}
+
+/* Could the sandbox do anything to this branch, whatever it brings? Then what it holds is not taken on trust. */
+static bool look_may_push(const struct gate_look *look, struct slice name) {
+    struct facts_ref ref = {.name = name};
+    struct facts f = look->x->facts;
+    struct verdict v;
+    f.refs = &ref;
+    f.nrefs = 1;
+    f.unread = true;
+    for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++) {
+        ref.op = (enum facts_op)op;
+        policy_judge(look->x->box->policy, &f, &v);
+        if (v.action != VERDICT_DENY)
+            return true;
+    }
+    return false;
+}
+
+static void look_branch(void *arg, struct slice name, struct slice id) {
+    struct gate_look *look = arg;
+    uint8_t tip[GIT_ID_MAX];
+    if (slice_starts(name, SLICE("refs/heads/")) && look->tips.n < LOOK_HAVES &&
+        git_id_from_hex(id, look->objects->id_size, tip) && !look_may_push(look, name))
+        (void)git_ids_add(&look->tips, tip); /* out of memory: then what it holds counts as brought */
+}
+
+/* Does it matter which branches the server has? Where all that the ref is brought came in the pack, upon its old id, it
+ * does not. */
+static bool look_wants_branches(const struct gate_look *look) {
+    const struct git_changes *c = &look->refs[look->at].changes;
+    if (look->branches)
+        return false;
+    for (size_t i = 0; i < c->ncommits; i++)
+        if (!look->objects->list[c->commits[i]].pushed)
+            return true;
+    return c->needs.commits.n || c->needs.history.n;
+}
+
+/* Asks for what the ref's answer needs first. 0: look_done will be called. */
+static int look_ask(struct gate_look *look) {
+    struct gitgate *gate = look->x->gate;
+    const struct git_needs *needs = &look->refs[look->at].changes.needs;
+    if (++look->rounds > LOOK_ROUNDS)
+        return errmsg_set(&look->unknown, ERR_LIMIT, "the server would have to be asked too often");
+    if (!gate->ask)
+        gate->ask = gitask_new(look->x, gate->proof);
+    if (!gate->ask)
+        return errmsg_set(&look->unknown, ERR_NOMEM, "out of memory");
+    int r;
+    if (look_wants_branches(look)) {
+        look->asked = LOOK_BRANCHES;
+        look->branches = true;
+        r = gitask_refs(gate->ask, "refs/heads/", LOOK_PURPOSE, look_branch, look_done, look);
+    } else if (needs->commits.n) {
+        r = look_fetch(look, LOOK_COMMITS, &needs->commits, &look->objects->settled);
+    } else if (needs->trees_of.n) {
+        r = look_fetch(look, LOOK_TREES_OF, &needs->trees_of, NULL);
+    } else if (needs->trees.n) {
+        r = look_fetch(look, LOOK_TREES, &needs->trees, NULL);
+    } else {
+        r = look_fetch(look, LOOK_HISTORY, &needs->history, NULL);
+    }
+    if (r && gitask_failed(gate->ask))
+        errmsg_set(&look->unknown, r, "the server was asked in vain: %.900s", gitask_failed(gate->ask));
+    return r;
+}
+
+/* The server has not all that was wanted: what it has not may be in the pack, as a delta of something that the server
+ * has. */
+static int look_ask_bases(struct gate_look *look) {
+    struct git_ids bases;
+    if (look->asked_bases)
+        return ERR_NOTFOUND;
+    look->asked_bases = true;
+    git_ids_init(&bases, look->objects->id_size);
+    int r = git_objects_bases(look->objects, LOOK_BASE_MAX, &bases);
+    if (r == 0)
+        r = bases.n ? look_fetch(look, LOOK_BASES, &bases, NULL) : ERR_NOTFOUND;
+    git_ids_release(&bases);
+    return r;
+}
+
+/* What the server did not send of what it was asked for is history of what it was told that we have. */
+static void look_settle_rest(struct gate_look *look) {
+    for (size_t i = 0; i < look->asked_ids.n; i++) {
+        const uint8_t *id = git_ids_at(&look->asked_ids, i);
+        if (!git_objects_find(look->objects, id))
+            (void)git_objects_settle(look->objects, id);
+    }
+}
+
+/* ---- the way through ---- */
+
+static int look_settle(struct gate_look *look, const uint8_t *old) {
+    git_objects_unsettle(look->objects);
+    int r = old ? git_objects_settle(look->objects, old) : 0;
+    for (size_t i = 0; r == 0 && i < look->tips.n; i++)
+        r = git_objects_settle(look->objects, git_ids_at(&look->tips, i));
+    return r;
+}
+
+static int look_begin(struct gate_look *look) {
+    const struct facts_ref *ref = &look->x->gate->refs[look->at];
+    uint8_t old[GIT_ID_MAX], young[GIT_ID_MAX];
+    bool create = ref->op == FACTS_CREATE;
+    unsigned flags = (ref->op == FACTS_UPDATE ? GIT_CHANGES_FF : 0) | (look->bases ? GIT_CHANGES_EXCUSE : 0) |
+                     (look->x->gate->needs & POLICY_PACK_PATHS ? 0 : GIT_CHANGES_COMMITS);
+    if (!git_id_from_hex(ref->old, look->objects->id_size, old) ||
+        !git_id_from_hex(ref->new, look->objects->id_size, young))
+        return ERR_USAGE;
+    int r = look->again ? 0 : look_settle(look, create ? NULL : old);
+    if (r)
+        return r;
+    look->begun = true;
+    return git_changes_init(&look->refs[look->at].changes, look->objects, create ? NULL : old, young, flags);
+}
+
+/* The ref is looked at anew; what is settled for it stays. */
+static void look_again(struct gate_look *look) {
+    git_changes_release(&look->refs[look->at].changes);
+    look->begun = false;
+    look->again = look->asked != LOOK_BRANCHES;
+}
+
+/* One step. ERR_INCOMPLETE: it goes on by itself. ERR_EOF: all is found out. Else it can't be: look->unknown. */
+static int look_step(struct gate_look *look) {
+    static const struct timeval now = {0, 0};
+    struct gitgate *gate = look->x->gate;
+    if (look->at == gate->nrefs)
+        return ERR_EOF;
+    if (gate->refs[look->at].op == FACTS_DELETE) {
+        look->at++;
+        return 0;
+    }
+    struct git_changes *c = &look->refs[look->at].changes;
+    int r = look->begun ? 0 : look_begin(look);
+    if (r == 0)
+        r = git_changes_run(c, LOOK_SLICE);
+    if (r == ERR_INCOMPLETE)
+        return event_add(look->turn, &now) == 0 ? r : ERR_NOMEM;
+    if (r)
+        return errmsg_set(&look->unknown, r, "%.900s", c->error.text[0] ? c->error.text : err_text(r));
+    if (look_wants_branches(look) || !git_changes_complete(c)) {
+        r = look_ask(look);
+        return r ? r : ERR_INCOMPLETE;
+    }
+    r = look_keep(look, &gate->refs[look->at]);
+    look->at++;
+    look->begun = look->again = false;
+    return r;
+}
+
+/* True: it goes on. */
+static bool look_go(struct gate_look *look) {
+    struct xchg *x = look->x;
+    int r;
+    while ((r = look_step(look)) == 0)
+        ;
+    if (r == ERR_INCOMPLETE)
+        return true;
+    x->gate->looked = true;
+    if (r != ERR_EOF) {
+        if (!look->unknown.text[0])
+            errmsg_set(&look->unknown, r, "%s", err_text(r));
+        x->facts.unknown = look->unknown.text;
+    }
+    return false;
+}
+
+static void look_turn(evutil_socket_t fd, short what, void *arg) {
+    struct gate_look *look = arg;
+    (void)fd;
+    (void)what;
+    engine_reap(look->x->box->engine);
+    if (!look_go(look))
+        gitgate_conclude(look->x);
+}
+
+static void look_done(void *arg) {
+    struct gate_look *look = arg;
+    struct xchg *x = look->x;
+    const char *failed = gitask_failed(x->gate->ask);
+    if (!gitproof_whole(x->gate->proof))
+        failed = gitproof_failed(x->gate->proof);
+    if (failed && look->asked == LOOK_HISTORY) {
+        look->bases = false; /* then no path is excused by them */
+    } else if (failed && look->asked != LOOK_BRANCHES) {
+        if (gitask_refused(x->gate->ask) && look->asked != LOOK_BASES && look_ask_bases(look) == 0)
+            return;
+        errmsg_set(&look->unknown, ERR_NOTFOUND, "the server was asked in vain: %.900s", failed);
+        x->facts.unknown = look->unknown.text;
+        x->gate->looked = true;
+        gitgate_conclude(x);
+        return;
+    } else if (look->asked == LOOK_COMMITS) {
+        look_settle_rest(look);
+    }
+    look_again(look);
+    if (!look_go(look))
+        gitgate_conclude(x);
+}
+
+bool gitgate_look(struct xchg *x) {
+    struct gitgate *gate = x->gate;
+    struct gate_look *look = NULL;
+    gate->looked = true;
+    if (!gitproof_whole(gate->proof) || !(gate->needs & (POLICY_PACK_PATHS | POLICY_PACK_COMMITS)))
+        return false;
+    look = calloc(1, sizeof *look);
+    if (look) {
+        *look = (struct gate_look){.x = x, .objects = gitproof_objects(gate->proof), .bases = true};
+        git_ids_init(&look->tips, look->objects->id_size);
+        look->refs = calloc(gate->nrefs, sizeof *look->refs);
+        look->nrefs = look->refs ? gate->nrefs : 0;
+        look->turn = evtimer_new(x->box->engine->config.base, look_turn, look);
+    }
+    gate->look = look;
+    if (!look || !look->refs || !look->turn) {
+        x->facts.unknown = "out of memory";
+        return false;
+    }
+    gate->looked = false;
+    gate->phase = GATE_ASK;
+    return look_go(look);
+}
