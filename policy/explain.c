@@ -131,14 +131,10 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
         break;
     case REASON_PORT: buf_printf(out, "rules name this host, but not its port %u", f->port); break;
     case REASON_METHOD:
-        buf_puts(out, "no rule allows ");
-        put_method(out, f);
-        buf_puts(out, " on this host");
-        break;
     case REASON_PATH:
         buf_puts(out, "no rule allows ");
         put_method(out, f);
-        buf_puts(out, " on this path");
+        buf_puts(out, v->reason == REASON_METHOD ? " on this host" : " on this path");
         break;
     case REASON_ENCODED_SLASH: buf_puts(out, "the path has an encoded slash, which no rule spells"); break;
     case REASON_FETCH: buf_puts(out, "no rule allows fetch from this repository"); break;

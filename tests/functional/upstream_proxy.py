@@ -4,6 +4,8 @@ import netns
 netns.enter(addresses=["203.0.113.4/24", "203.0.113.8/24", "203.0.113.53/24", "10.9.0.1/8"], resolv="nameserver 203.0.113.53\n")
 
 # pylint: disable=wrong-import-position
+import os
+
 import exeat
 import tap
 import work
@@ -50,6 +52,22 @@ def both_schemes_by_connect(t):
         tap.equal([q.line for q in server.requests], ["GET /x HTTP/1.1" if server is tls else "GET /y HTTP/1.1"])
     tap.equal([o["upstream"] for o in r.outcomes()], ["203.0.113.8:%d" % way.port] * 2)
     tap.ok(SECRET not in r.err + r.out + str(r.events()), "the proxy's password is shown")
+
+
+@tap.test
+def a_tunnel_by_connect(t):
+    tls, _, way = world(t, {"a.test": ["203.0.113.4"]})
+    pem = work.write(os.path.join(work.folder("pin."), "pin.pem"), open(pki.ca, encoding="ascii").read(), 0o644)
+    command = "curl -sS --cacert %s https://a.test/x" % pem
+    r = exeat.run("tunnel https://a.test\n", command, env=environment(way))
+    tap.equal(r.out, "over tls")
+    tap.equal(targets(way), ["a.test:443"])
+    tap.equal(tls.requests[0].line, "GET /x HTTP/1.1")
+    tap.equal(r.outcomes()[0]["upstream"], "203.0.113.8:%d" % way.port)
+    r = exeat.run("tunnel https://d.test\n", "curl -sS --cacert %s https://d.test/x" % pem, env=environment(way))
+    tap.ok(r.code != 0 and SECRET not in str(r.events()) + r.err, r)
+    tap.contains(r.err, "internal error")
+    tap.equal(r.outcomes()[0]["code"], "upstream-proxy")
 
 
 @tap.test

@@ -25,6 +25,15 @@ def without_a_name_there_is_no_handshake(t):
 
 
 @tap.test
+def without_a_name_nothing_is_passed_through_unread(t):
+    r, server = ask(t, "tunnel https://a.test\n", "echo | timeout 10 openssl s_client -connect a.test:443 -noservername 2>&1 | head -c 4000; true")
+    tap.lacks(r.out, "BEGIN CERTIFICATE")
+    tap.contains(r.out, "alert access denied")
+    tap.equal([v["code"] for v in r.verdicts()], ["tunnel-no-name"])
+    tap.equal(len(server.connections), 0)
+
+
+@tap.test
 def an_address_that_no_rule_names(t):
     r, server = ask(t, "allow GET https://a.test/**\n", CURL)
     tap.contains(r.out, "000 ")

@@ -296,4 +296,23 @@ def variables_name_the_roots_of_the_system_and_ours(t):
     tap.lacks(r.out + r.err, "ca-key", "where the authority's key is")
 
 
+@tap.test(timeout=120)
+def a_host_that_is_passed_through_beside_one_that_is_read(t):
+    """Both in one program: the first has a certificate of ours, the second its own, by an authority that the host trusts."""
+    pem = work.write(os.path.join(work.folder("roots."), "roots.pem"), open(second_pki.ca, encoding="ascii").read(), 0o644)
+    origin = t.use(RawServer(serve, tls=pki.leaf("a.test")))
+    second = t.use(RawServer(serve, tls=second_pki.leaf(SECOND)))
+    clients = ["curl -sS %s %s" % tuple(URLS),
+               "python3 -c 'import urllib.request as u; [print(u.urlopen(x).read().decode(), end=\"\") for x in (\"%s\",\"%s\")]'" % tuple(URLS)]
+    if shutil.which("node"):
+        clients.append("node -e '(async () => { for (const u of [\"%s\",\"%s\"]) process.stdout.write(await (await fetch(u)).text()) })()'" % tuple(URLS))
+    if shutil.which("wget"):
+        clients.append("wget -qO- %s %s" % tuple(URLS))
+    r = exeat.run("allow GET https://a.test/**\ntunnel https://%s\n" % SECOND, "; ".join(clients), 
+                  env={"SSL_CERT_FILE": pem, "NODE_EXTRA_CA_CERTS": pem},
+                  resolve=[origin.resolve("a.test"), second.resolve(SECOND)], upstream_ca=pki.ca, timeout=100)
+    tap.equal(r.out, "hello from the origin\n" * 2 * len(clients))
+    tap.equal([v["code"] for v in r.verdicts()], ["allowed", "tunnelled"] * len(clients))
+
+
 tap.main()

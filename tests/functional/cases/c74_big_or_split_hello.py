@@ -131,8 +131,54 @@ def the_name_may_stand_last(t):
     tap.equal([v for v in r.verdicts() if v["code"] == "no-sni"], [])
 
 
+TUNNEL = "tunnel https://a.test\n"
+
+
+@tap.test(timeout=120)
+def the_same_where_it_is_to_be_passed_through_unread(t):
+    """No record says more than the name, so that it has to be read just as whole; the server then has the very bytes."""
+    r, server = onehost.through(t, [HELLO, '''
+        for size in (1300, 5300, 15300):
+            for how in ("whole", "bytes", "gap", "small records", "records and bytes"):
+                tls, incoming, outgoing = hello("a.test", size)
+                data = outgoing.read()
+                if "records" in how:
+                    data = records(data, 1 if how == "small records" else 200)
+                sock = socket.create_connection(("a.test", 443), 10)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                pieces = [data[:500], data[500:]] if how == "gap" else [data[i:i + 1] for i in range(len(data))] if "bytes" in how else [data]
+                for piece in pieces:
+                    sock.sendall(piece)
+                    if how == "gap":
+                        time.sleep(0.3)
+                sock.settimeout(10)
+                report(size, how, sock.recv(1)[0])
+                sock.close()
+        for wire in (records(b"....." + b"\\x01\\x01\\x86\\xa0" + b"\\x03\\x03" + b"x" * 99998, 16000),):
+            sock = socket.create_connection(("a.test", 443), 10)
+            try:
+                sock.sendall(wire)
+                sock.settimeout(10)
+                report(len(sock.recv(10)) < 10)
+            except OSError:
+                report(True)
+    '''], timeout=100, policy=TUNNEL)
+    tap.equal(len(r.reports), 16)
+    tap.equal([x for x in r.reports[:15] if x[2] != 22], [], "no ServerHello")
+    tap.equal([v["code"] for v in r.verdicts()], ["tunnelled"] * 15 + ["hello-too-long"])
+
+
+@tap.test(timeout=120)
+def a_byte_every_ten_seconds_is_ended_in_either(t):
+    a_byte_every_ten_seconds(t, TUNNEL)
+
+
 @tap.test(timeout=120)
 def a_byte_every_ten_seconds_is_ended(t):
+    a_byte_every_ten_seconds(t, onehost.POLICY)
+
+
+def a_byte_every_ten_seconds(t, policy):
     r, server = onehost.through(t, [HELLO, '''
         data = hello("a.test", 1300)[2].read()
         c = tcp("a.test", 443)
@@ -147,7 +193,7 @@ def a_byte_every_ten_seconds_is_ended(t):
         except OSError:
             pass
         report(time.monotonic() - began)
-    '''], timeout=100)
+    '''], timeout=100, policy=policy)
     tap.ok(25 < r.reports[0] < 40, r.reports)
     tap.equal(r.verdict()["code"], "handshake-timeout")
     tap.equal(len(server.connections), 0)
