@@ -293,6 +293,18 @@ enum http_refusal http2_request_head(const struct http2_list *list, bool ended, 
     return written(out);
 }
 
+bool http2_request_keeps(const struct http1_request *req, const struct http_field *field) {
+    switch (field->id) {
+    case HTTP_F_HOST:
+    case HTTP_F_TE:
+    case HTTP_F_EXPECT:
+    case HTTP_F_TRANSFER_ENCODING: return false;
+    case HTTP_F_CONTENT_LENGTH: return req->framing == HTTP_BODY_LENGTH;
+    case HTTP_F_TRAILER: return req->framing == HTTP_BODY_CHUNKED && !field->hop;
+    default: return !field->hop;
+    }
+}
+
 enum http_refusal http2_response_head(const struct http2_list *list, bool ended, struct buf *out) {
     struct pseudos p;
     uint64_t status;

@@ -58,6 +58,10 @@ struct http2_request {
 enum http_refusal http2_request_head(const struct http2_list *list, bool ended, const char key[HTTP2_KEY_LEN],
                                      struct buf *out, struct http2_request *about);
 
+/* Does this field of a request go to a server that speaks HTTP/2? Those that the sender makes anew do not: Host, TE and
+ * Expect. */
+bool http2_request_keeps(const struct http1_request *req, const struct http_field *field);
+
 /* ---- answers ---- */
 
 /* The same for an answer. `ended` as before; a final answer without a length and with a body becomes chunked. */

@@ -187,6 +187,7 @@ static const nghttp2_settings_entry h2_settings[] = {
     {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS},
     {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP2_LIST_MAX},
     {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* RFC 8441 */
 };
 
 void conn_http2_begin(struct conn *conn) {

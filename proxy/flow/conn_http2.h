@@ -61,6 +61,7 @@ struct h2_stream {
     bool head_done;         /* the head is whole: a second one is the trailers */
     bool bounded;           /* its length was told … */
     uint64_t left;          /* … and so much of it is to come */
+    bool feeding;           /* the exchange is being given some of it */
     bool wanted;            /* the exchange takes its body */
     bool ended;             /* END_STREAM has come */
     bool told;              /* … and the exchange knows, or is not to be told any more */

@@ -56,9 +56,12 @@ static int h2_head(struct xchg *x, const struct http1_response *resp) {
     struct h2_stream *stream = x->stream;
     struct http2_nvs nvs = {.n = 0};
     char text[12];
-    http2_nv_put(&nvs, SLICE(":status"), status_text(text, resp->status));
+    /* a WebSocket that was granted (RFC 8441 5) */
+    bool granted = resp->status == 101;
+    http2_nv_put(&nvs, SLICE(":status"), status_text(text, granted ? 200 : resp->status));
     for (size_t i = 0; i < resp->nfields; i++)
-        if (http2_response_keeps(resp, x->head_request, &resp->fields[i]))
+        if (http2_response_keeps(resp, x->head_request, &resp->fields[i]) &&
+            !(granted && http_name_alike(resp->fields[i].name, SLICE("sec-websocket-accept"))))
             http2_nv_put(&nvs, resp->fields[i].name, resp->fields[i].value);
     if (resp->interim) {
         if (!stream->closed)
@@ -66,7 +69,7 @@ static int h2_head(struct xchg *x, const struct http1_response *resp) {
                                    NULL);
         return 0;
     }
-    bool body = resp->framing == HTTP_BODY_CHUNKED || resp->framing == HTTP_BODY_CLOSE ||
+    bool body = granted || resp->framing == HTTP_BODY_CHUNKED || resp->framing == HTTP_BODY_CLOSE ||
                 (resp->framing == HTTP_BODY_LENGTH && resp->length > 0);
     return answer_submit(stream, &nvs, body);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "proxy/codec/websocket.h"
 #include "proxy/flow/state.h"
 
 #define STREAM_PIECE 16384 /* of what waited: given to the exchange at a time */
@@ -82,7 +83,14 @@ static int stream_parse(struct h2_stream *stream, struct xchg *x) {
     stream_key(key);
     enum http_refusal refusal = http2_request_head(&stream->list, stream->ended, key, &x->head, &about);
     int r = refusal ? ERR_PARSE : http1_request_parse(&x->req, buf_slice(&x->head));
-    if (r == 0 && (refusal = stream_framing(stream, &x->req)))
+    if (r == 0)
+        refusal = stream_framing(stream, &x->req);
+    if (r == 0 && about.websocket) {
+        struct slice asked;
+        x->extended = websocket_asked(&x->req, &asked);
+        refusal = x->extended ? HTTP_REFUSED_NOT : HTTP_REFUSED_PROTOCOL;
+    }
+    if (refusal)
         r = ERR_PARSE;
     if (refusal) {
         /* the method is all that can be told; it moves to where the exchange keeps its bytes */
@@ -143,6 +151,9 @@ static void stream_feed_end(struct h2_stream *stream) {
 
 void h2_stream_feed(struct h2_stream *stream) {
     struct h2 *h2 = stream->h2;
+    if (stream->feeding)
+        return; /* further up the stack, which goes on */
+    stream->feeding = true;
     h2->busy++;
     while (stream->x && stream->wanted && buf_len(&stream->in)) {
         char piece[STREAM_PIECE]; /* `in` may go while the exchange has it */
@@ -157,6 +168,7 @@ void h2_stream_feed(struct h2_stream *stream) {
         buf_trim(&stream->in);
     if (stream->x && stream->wanted && stream->ended && !stream->told && buf_len(&stream->in) == 0)
         stream_feed_end(stream);
+    stream->feeding = false;
     h2->busy--;
     h2_pump(h2);
 }
@@ -202,7 +214,9 @@ static int stream_data(struct h2_stream *stream, struct slice bytes) {
     if (!stream->wanted || buf_len(&stream->in))
         return buf_put(&stream->in, bytes);
     h2_stream_due(stream, stream_body_ms(stream));
+    stream->feeding = true;
     xchg_body(stream->x, bytes);
+    stream->feeding = false;
     if (!stream->closed)
         nghttp2_session_consume_stream(stream->h2->session, stream->id, bytes.n);
     return 0;

@@ -184,7 +184,7 @@ static void on_way(struct upstream_attempt *a) {
         attempt_made(a, io);
         return;
     }
-    if (site_tls(a->site, io, a->pool->upstream)) {
+    if (site_tls(a->site, io, a->pool->upstream, a->options.http2)) {
         attempt_fail(a, UPSTREAM_INTERNAL, &a->peer, "TLS with %s can't be set up",
                      a->site->origin.host.text);
         return;

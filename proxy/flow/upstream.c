@@ -45,8 +45,9 @@ static SSL_SESSION *site_session(struct site *site) {
     return NULL;
 }
 
-int site_tls(struct site *site, struct io *io, struct upstream *u) {
-    static const unsigned char alpn[] = "\x08http/1.1";
+int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) {
+    static const unsigned char offer[] = "\x02h2\x08http/1.1";
+    size_t skip = http2 ? 0 : 3;
     SSL *ssl = SSL_new(u->config.tls);
     if (!ssl)
         return ERR_NOMEM;
@@ -54,7 +55,7 @@ int site_tls(struct site *site, struct io *io, struct upstream *u) {
     SSL_SESSION *session = site_session(site);
     int r = ca_upstream_prepare(ssl, url_host_slice(&site->origin.host), session);
     SSL_SESSION_free(session);
-    if (r == 0 && SSL_set_alpn_protos(ssl, alpn, sizeof alpn - 1))
+    if (r == 0 && SSL_set_alpn_protos(ssl, offer + skip, (unsigned)(sizeof offer - 1 - skip)))
         r = ERR_CRYPTO;
     if (r) {
         SSL_free(ssl);
@@ -101,6 +102,7 @@ static struct site *site_get(struct upstream_pool *p, const struct upstream_orig
         site->origin = *origin;
         site->options = *options;
         TAILQ_INIT(&site->idle);
+        TAILQ_INIT(&site->http2);
         LIST_INSERT_HEAD(&p->buckets[bucket], site, bucket);
         p->nsites++;
     }
@@ -208,12 +210,21 @@ void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_m
     struct link *l = (struct link *)link;
     struct upstream_pool *p = l->pool;
     unsigned ms = UPSTREAM_IDLE_MS;
+    if (p)
+        TAILQ_REMOVE(&p->out, l, entry);
+    if (link->http2) {
+        struct site *of = l->site;
+        up2_detach(link);
+        free(l);
+        if (p)
+            site_put(p, of);
+        return;
+    }
     if (!p) {
         io_free(link->io);
         free(l);
         return;
     }
-    TAILQ_REMOVE(&p->out, l, entry);
     if (keep_ms)
         ms = keep_ms > UPSTREAM_KEEP_MS ? UPSTREAM_KEEP_MS : keep_ms > 1000 ? keep_ms - 1000 : 0;
     struct site *site = l->site;
@@ -245,7 +256,59 @@ void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const
     event_active(&a->timer, EV_TIMEOUT, 0);
 }
 
+static void attempt_dial(struct upstream_attempt *a) {
+    a->offers = a->options.http2;
+    a->site->dialling += a->offers;
+    dial_start(a);
+}
+
+/* What it is to be given: `l`, in no list. */
+static void attempt_give(struct upstream_attempt *a, struct link *l) {
+    a->decided = true;
+    a->made = l;
+    event_active(&a->timer, EV_TIMEOUT, 0);
+}
+
+/* A stream on one of the site's connections; NULL: there is no room on any. */
+static struct link *http2_take(struct upstream_pool *p, struct site *site) {
+    struct up2 *up = up2_find(site);
+    struct link *l = up ? calloc(1, sizeof *l) : NULL;
+    if (l && up2_attach(up, &l->link)) {
+        free(l);
+        return NULL;
+    }
+    if (l) {
+        l->pool = p;
+        l->site = site;
+    }
+    return l;
+}
+
+/* The connection chose HTTP/2: it is the site's from now on. */
+static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
+    struct up2 *up = up2_new(a->pool, a->site, io, &a->peer, a->proxy != NULL);
+    a->counted = up == NULL; /* it counts by itself now */
+    a->site->speaks_http2 = true;
+    struct link *l = up ? http2_take(a->pool, a->site) : NULL;
+    if (l)
+        attempt_give(a, l);
+    else
+        attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory");
+}
+
+static bool chose_http2(const struct io *io) {
+    const unsigned char *name = NULL;
+    unsigned n = 0;
+    if (io->ssl)
+        SSL_get0_alpn_selected(io->ssl, &name, &n);
+    return slice_eq(slice_make(name, n), SLICE("h2"));
+}
+
 void attempt_made(struct upstream_attempt *a, struct io *io) {
+    if (!a->decided && chose_http2(io)) {
+        attempt_made_http2(a, io);
+        return;
+    }
     struct link *l = a->decided ? NULL : calloc(1, sizeof *l);
     if (!l) {
         io_free(io);
@@ -256,18 +319,42 @@ void attempt_made(struct upstream_attempt *a, struct io *io) {
     io_deadline(io, 0);
     *l = (struct link){
         .link = {.io = io, .peer = a->peer, .proxied = a->proxy != NULL}, .pool = a->pool, .site = a->site};
-    a->decided = true;
-    a->made = l;
-    event_active(&a->timer, EV_TIMEOUT, 0);
+    a->site->speaks_http2 = false;
+    attempt_give(a, l);
+}
+
+/* An attempt of the site's has ended: those that waited for it share what it made, or go their own way. */
+static void site_wake(struct upstream_pool *p, struct site *site) {
+    struct upstream_attempt *a;
+    TAILQ_FOREACH(a, &p->attempts, entry) {
+        if (a->site != site || !a->waits || a->decided)
+            continue;
+        a->waits = false;
+        struct link *l = http2_take(p, site);
+        if (l) {
+            attempt_give(a, l);
+        } else {
+            attempt_dial(a);
+        }
+    }
 }
 
 /* Takes the attempt apart; what it made or how it failed has been taken out. Its use of the site passes to
  * the caller. */
 static void attempt_free(struct upstream_attempt *a) {
-    TAILQ_REMOVE(&a->pool->attempts, a, entry);
+    struct upstream_pool *p = a->pool;
+    struct site *site = a->offers ? a->site : NULL;
+    bool shared = a->made && a->made->link.http2;
+    TAILQ_REMOVE(&p->attempts, a, entry);
     event_del(&a->timer);
     dial_release(a);
+    if (a->counted && (shared || !a->made))
+        p->open--;
     free(a);
+    if (site) {
+        site->dialling--;
+        site_wake(p, site);
+    }
 }
 
 static void on_decided(evutil_socket_t fd, short what, void *arg) {
@@ -285,8 +372,10 @@ static void on_decided(evutil_socket_t fd, short what, void *arg) {
         struct link *l = a->made;
         attempt_free(a);
         TAILQ_INSERT_TAIL(&p->out, l, entry);
-        io_pause(l->link.io);
-        io_resume(l->link.io);
+        if (l->link.io) {
+            io_pause(l->link.io);
+            io_resume(l->link.io);
+        }
         callbacks.ready(callback_arg, &l->link);
         return;
     }
@@ -295,7 +384,6 @@ static void on_decided(evutil_socket_t fd, short what, void *arg) {
     struct site *site = a->site;
     memcpy(text, a->text, sizeof text);
     failure.text = text;
-    p->open--;
     attempt_free(a);
     site_put(p, site);
     callbacks.failed(callback_arg, &failure);
@@ -308,10 +396,12 @@ void upstream_cancel(struct upstream_attempt *a) {
     struct site *site = a->site;
     struct link *made = a->made;
     attempt_free(a);
-    if (made)
+    if (made && made->link.http2) {
+        up2_detach(&made->link);
+        free(made);
+    } else if (made) {
         idle_add(made, UPSTREAM_IDLE_MS); /* nothing has been written to it */
-    else
-        p->open--;
+    }
     site_put(p, site);
 }
 
@@ -334,6 +424,13 @@ static bool pool_room(struct upstream_pool *p) {
     return false;
 }
 
+/* A connection that is there already, or NULL. */
+static struct link *attempt_ready(struct upstream_attempt *a) {
+    const struct upstream_options *o = &a->options;
+    struct link *l = o->http2 && !o->alone ? http2_take(a->pool, a->site) : NULL;
+    return l || o->fresh ? l : idle_take(a->site);
+}
+
 struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct upstream_origin *origin,
                                           const struct upstream_options *options,
                                           const struct upstream_callbacks *callbacks, void *arg) {
@@ -353,7 +450,7 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     event_assign(&a->timer, p->upstream->config.base, -1, 0, on_decided, a);
     TAILQ_INSERT_TAIL(&p->attempts, a, entry);
 
-    a->made = options->fresh ? NULL : idle_take(site);
+    a->made = attempt_ready(a);
     if (a->made) {
         a->decided = true;
         event_active(&a->timer, EV_TIMEOUT, 0);
@@ -361,6 +458,7 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     }
     bool room = pool_room(p);
     p->open++;
+    a->counted = true;
     if (is_self(&origin->host)) {
         attempt_fail(a, UPSTREAM_SELF, NULL, "%s is exeat itself", origin->host.text);
     } else if (!room) {
@@ -368,7 +466,10 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
                      UPSTREAM_OPEN_PER_POOL);
     } else {
         event_add(&a->timer, &limit);
-        dial_start(a);
+        if (options->http2 && !options->alone && site->speaks_http2 && site->dialling)
+            a->waits = true;
+        else
+            attempt_dial(a);
     }
     return a;
 }
@@ -422,7 +523,7 @@ void upstream_pool_free(struct upstream_pool *p) {
         upstream_cancel(a);
     for (struct link *l; (l = TAILQ_FIRST(&p->out));) {
         TAILQ_REMOVE(&p->out, l, entry);
-        if (l->link.io->ssl)
+        if (l->link.io && l->link.io->ssl)
             SSL_set_app_data(l->link.io->ssl, NULL);
         l->pool = NULL;
         l->site = NULL;
@@ -430,6 +531,8 @@ void upstream_pool_free(struct upstream_pool *p) {
     for (struct site *site; (site = TAILQ_FIRST(&p->sites));) {
         for (struct link *l; (l = TAILQ_FIRST(&site->idle));)
             idle_drop(l);
+        for (struct up2 *up; (up = TAILQ_FIRST(&site->http2));)
+            up2_retire(up);
         site_free(p, site);
     }
     free(p);

@@ -9,7 +9,7 @@
  * between two looks gets through. All good addresses are tried, IPv6 and IPv4 in turn, the next one
  * UPSTREAM_STAGGER_MS after the last or as soon as it failed (RFC 8305); the first to connect wins. TLS is
  * 1.2 or later, with SNI (none for an address), the chain verified against the roots and the certificate
- * against the name or the address, always; ALPN offers http/1.1. Sessions are resumed within one sandbox
+ * against the name or the address, always; ALPN offers http/1.1, and h2 to who asks for it. Sessions are resumed within one sandbox
  * and origin. Not one byte of a request is written before all of that has passed.
  *
  * Behind a proxy of the environment (proxyenv.h) the way is CONNECT, for http origins too. Where exeat can
@@ -40,6 +40,7 @@ struct io;
 struct proxyenv;
 struct resolver;
 struct ssl_ctx_st;
+struct up2_stream;
 
 #define UPSTREAM_IDLE_MS         4000
 #define UPSTREAM_KEEP_MS         60000 /* where the server says that it keeps a connection as long */
@@ -108,10 +109,12 @@ struct upstream_failure {
 
 /* A connection that is handed out. */
 struct upstream_link {
-    struct io *io;    /* owned by the pool; use it, do not free it */
+    struct io *io;    /* owned by the pool; use it, do not free it; NULL with `http2` */
     struct addr peer; /* the address connected to (the proxy's, behind one) */
     bool reused;      /* it has carried a request before */
     bool proxied;
+    /* Not NULL: it is a stream of HTTP/2 (upstream_http2.h), `io` is NULL. */
+    struct up2_stream *http2;
 };
 
 struct upstream_options {
@@ -119,6 +122,10 @@ struct upstream_options {
     /* Without TLS of ours, whatever the scheme: what the caller passes on is TLS already. With `fresh`, and not to be
      * released as reusable. */
     bool unread;
+    /* HTTP/2 is offered by ALPN: the link may be a stream of a connection that others use too. Then `fresh` asks for a
+     * new connection only with `alone`, since servers say (GOAWAY) what they did not act on. */
+    bool http2;
+    bool alone;
     /* Policy named the host by its address (verdict.names_address): private ranges are meant. Loopback,
      * link-local, metadata and the rest stay refused. */
     bool private_address;

@@ -16,6 +16,7 @@
 #include "proxy/flow/proxyenv.h"
 #include "proxy/flow/resolve.h"
 #include "proxy/flow/upstream.h"
+#include "proxy/flow/upstream_http2.h"
 
 #define SITE_SESSIONS 4
 
@@ -43,7 +44,10 @@ struct site {
     struct upstream_options options; /* but `fresh` */
     struct link_list idle;           /* the one used last at the front */
     size_t nidle;
-    unsigned users; /* links handed out and attempts: it stays as long as there are any */
+    TAILQ_HEAD(, up2) http2; /* connections of HTTP/2, the one made last at the end */
+    bool speaks_http2;       /* the last connection that was made chose it */
+    unsigned dialling;       /* attempts under way that offer it */
+    unsigned users;          /* links handed out and attempts: it stays as long as there are any */
     SSL_SESSION *sessions[SITE_SESSIONS];
     size_t nsessions;
 };
@@ -76,6 +80,9 @@ struct upstream_attempt {
     struct upstream_callbacks callbacks;
     void *arg;
     struct event timer; /* the time limit, and the way into the event loop when it is decided */
+    bool counted;       /* in pool.open */
+    bool offers;        /* it is making a connection, and counted in site.dialling */
+    bool waits;         /* … another is, and may be of use to this one too */
     bool decided;       /* `made` or `failure` says how */
     struct link *made;
     struct upstream_failure failure;
@@ -107,8 +114,8 @@ void dial_start(struct upstream_attempt *a);
 /* Frees what dialling holds, at any time. */
 void dial_release(struct upstream_attempt *a);
 
-/* Readies the io's TLS for the site: name, session, and where new sessions go. 0 or an error of
+/* Readies the io's TLS for the site: name, session, where new sessions go, whether HTTP/2 is offered. 0 or an error of
  * ca_upstream_prepare. */
-int site_tls(struct site *site, struct io *io, struct upstream *u);
+int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2);
 
 #endif

@@ -166,6 +166,7 @@ struct xchg {
                      * of the rest are read and thrown away by the transport, after over(); 0: it stops where it can */
     bool tunnel; /* a CONNECT that may go on: the transport starts again inside of it */
 
+    bool extended;            /* it is asked for by an extended CONNECT: the stream is what follows the 101 */
     struct slice upgrade_key; /* of the WebSocket that is asked for; empty: none */
     struct relay relay;       /* … and once it was granted */
 
@@ -210,7 +211,7 @@ void xchg_upstream_drained(struct xchg *x);
 void xchg_upstream_deaf(struct xchg *x);
 void xchg_upstream_late(struct xchg *x);
 
-extern const struct xchg_server xchg_http1;
+extern const struct xchg_server xchg_http1, xchg_http2;
 
 /* ---- for the exchange's own files ---- */
 
@@ -240,18 +241,24 @@ void xchg_permitted(struct xchg *x); /* … and the credential, if any, is there
 /* Where it goes, and to which addresses, as the verdict says. */
 void xchg_upstream_wish(const struct xchg *x, struct upstream_origin *origin,
                         struct upstream_options *options);
-bool xchg_retry(struct xchg *x); /* the pooled connection was stale: tries once more; false: it can't */
+/* The connection was stale, or (`unseen`) the server is known not to have acted on the request: tries once more; false:
+ * it can not. */
+bool xchg_retry(struct xchg *x, bool unseen);
 void xchg_send_body(struct xchg *x, struct slice bytes);
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);
 void xchg_strip(struct xchg *x, struct http_field *fields,
                 size_t n); /* marks the sandbox's own credentials */
 
+/* In milliseconds: how long may nothing come, of either side? */
+unsigned xchg_patience(const struct xchg *x);
+
 /* xchg_answer.c: from the upstream's first byte to its last */
 void xchg_answer_begin(struct xchg *x);
 
 /* xchg_upgrade.c */
-void xchg_upgrade_ask(struct xchg *x);        /* is the request one to be passed on with its upgrade? */
-bool xchg_upgrade_fits(const struct xchg *x); /* is x->resp the 101 that was asked for? */
+void xchg_upgrade_ask(struct xchg *x);         /* is the request one to be passed on with its upgrade? */
+bool xchg_upgrade_waits(const struct xchg *x); /* what the client sends is nothing before the 101 has come */
+bool xchg_upgrade_fits(const struct xchg *x);  /* is x->resp the 101 that was asked for? */
 void xchg_upgrade_begin(struct xchg *x, struct slice behind); /* it was passed on; `behind` came behind it */
 
 #endif

@@ -14,6 +14,11 @@
 
 #define ANSWER_INTERIM_MAX 32 /* 1xx heads before the final one */
 
+unsigned xchg_patience(const struct xchg *x) {
+    const struct engine_limits *limits = &x->box->engine->config.limits;
+    return x->status == 101 ? limits->relay_ms : limits->answer_ms;
+}
+
 void xchg_answer_begin(struct xchg *x) {
     x->interims = 0;
     x->server->deadline(x, x->box->engine->config.limits.answer_ms);
@@ -157,12 +162,12 @@ void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n
 /* ---- the upstream's connection ---- */
 
 void xchg_answer_lost(struct xchg *x) {
-    if (!xchg_retry(x))
+    if (!xchg_retry(x, false))
         xchg_answer_broken(x, 502, "upstream-closed", "the upstream ended the connection without an answer");
 }
 
 void xchg_upstream_drained(struct xchg *x) {
-    if (!x->body_done && !x->send_failed)
+    if (!x->body_done && !x->send_failed && !xchg_upgrade_waits(x))
         x->client->want_body(x, true);
 }
 

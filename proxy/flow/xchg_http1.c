@@ -52,6 +52,8 @@ static void up1_data(struct xchg *x, struct slice bytes, bool more) {
 }
 
 static void up1_end(struct xchg *x, const struct http_field *trailers, size_t n, bool more) {
+    if (x->status == 101)
+        io_shutdown(x->link->io); /* of a WebSocket: our end is over */
     if (x->send_failed || x->req.framing != HTTP_BODY_CHUNKED)
         return;
     if (http1_chunk_end(io_queue(x->link->io), trailers, n, NULL, 0))
@@ -199,7 +201,7 @@ static void up1_on_readable(struct io *io) {
         up1_ended(x);
         return;
     }
-    io_deadline(io, x->box->engine->config.limits.answer_ms);
+    io_deadline(io, xchg_patience(x));
     x->answer_any = true;
     struct slice in = slice_make(bytes, got);
     if (!x->answer_head) {
@@ -217,7 +219,7 @@ static void up1_on_readable(struct io *io) {
         if (!x->answer_head)
             return;
     }
-    if (x->status == 101) {
+    if (x->status == 101 && x->up_body.framing != HTTP_BODY_CLOSE) {
         xchg_upgrade_begin(x, in);
         return;
     }

@@ -8,8 +8,12 @@
 
 void xchg_upgrade_ask(struct xchg *x) {
     /* a rule that limits how much may be sent permits no stream without an end */
-    if (!x->client->raw || x->verdict.max_body || !websocket_asked(&x->req, &x->upgrade_key))
+    if (!(x->client->raw || x->extended) || x->verdict.max_body || !websocket_asked(&x->req, &x->upgrade_key))
         x->upgrade_key = SLICE_NONE;
+}
+
+bool xchg_upgrade_waits(const struct xchg *x) {
+    return x->extended && !x->answer_head;
 }
 
 bool xchg_upgrade_fits(const struct xchg *x) {
@@ -29,8 +33,24 @@ static void upgrade_over(struct relay *r, enum relay_end end, unsigned side) {
     xchg_end(x, end == RELAY_ENDED);
 }
 
+/* Over HTTP/2 the client's connection carries other things too: what follows goes the way of bodies, as it comes. */
+static void upgrade_stream(struct xchg *x, struct slice behind) {
+    http1_body_init(&x->up_body, HTTP_BODY_CLOSE, 0);
+    x->server->deadline(x, xchg_patience(x));
+    if (behind.n)
+        xchg_answer_data(x, behind);
+    buf_release(&x->up_in);
+    x->client->flush(x);
+    if (x->state == XCHG_RELAY)
+        x->client->want_body(x, true);
+}
+
 void xchg_upgrade_begin(struct xchg *x, struct slice behind) {
     struct buf ahead;
+    if (x->extended) {
+        upgrade_stream(x, behind);
+        return;
+    }
     struct io *client = x->client->raw(x, &ahead);
     x->relay = (struct relay){
         .sides = {{.io = client, .moved = &x->sent}, {.io = x->link->io, .moved = &x->received}},

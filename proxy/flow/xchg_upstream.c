@@ -63,6 +63,8 @@ static void go_connect(struct xchg *x, bool fresh) {
     struct upstream_options options;
     xchg_upstream_wish(x, &origin, &options);
     options.fresh = fresh;
+    options.http2 = origin.scheme == URL_HTTPS && !x->upgrade_key.n;
+    options.alone = x->retried;
     xchg_enter(x, XCHG_CONNECT);
     if (fresh)
         recorder_flush(x->box->engine->config.recorder);
@@ -71,8 +73,15 @@ static void go_connect(struct xchg *x, bool fresh) {
         refusal_trouble(x, 503, "no-memory", "out of memory");
 }
 
-bool xchg_retry(struct xchg *x) {
-    if (x->retried || x->answer_any || !x->pooled || !x->link || !x->link->reused)
+/* A server of HTTP/2 says what it has not acted on: that may be said again, whatever it is, if all that was sent of its
+ * body is here still. */
+static bool go_has_all(const struct xchg *x) {
+    return !x->gate && buf_len(&x->replay) == x->sent;
+}
+
+bool xchg_retry(struct xchg *x, bool unseen) {
+    bool stale = x->pooled && x->link && x->link->reused;
+    if (x->retried || x->answer_any || !x->link || !(stale || (unseen && go_has_all(x))))
         return false;
     log_debug("xchg %s: stale connection, once more", x->decision.id.text);
     upstream_release(x->link, false, 0);
@@ -100,6 +109,10 @@ static void go_failed(void *arg, const struct upstream_failure *failure) {
 /* ---- the credential ---- */
 
 void xchg_permitted(struct xchg *x) {
+    if (x->extended && x->verdict.max_body) {
+        refusal_other(x, "websocket", SLICE("a rule that limits how much is sent permits no WebSocket"));
+        return;
+    }
     if (!gitgate_undecided(x))
         xchg_record(x, false, NULL, SLICE_NONE);
     xchg_strip(x, x->req.fields, x->req.nfields);
@@ -227,12 +240,12 @@ static void go_send(struct xchg *x) {
         return;
     if (x->body_done)
         xchg_body_end(x, NULL, 0);
-    else if (!x->server->full(x))
+    else if (!x->server->full(x) && !xchg_upgrade_waits(x))
         x->client->want_body(x, true);
     if (x->state == XCHG_RELAY && x->link) {
         x->corked = false;
         x->server->flush(x);
-        if (x->state == XCHG_RELAY && !x->body_done && !x->server->full(x))
+        if (x->state == XCHG_RELAY && !x->body_done && !x->server->full(x) && !xchg_upgrade_waits(x))
             x->client->want_body(x, true);
     }
 }
@@ -244,7 +257,7 @@ static void go_ready(void *arg, struct upstream_link *link) {
     x->link = link;
     recorder_flush(x->box->engine->config.recorder);
     addr_text(&link->peer, true, x->peer);
-    x->server = &xchg_http1;
+    x->server = link->http2 ? &xchg_http2 : &xchg_http1;
     x->server->begin(x);
     xchg_enter(x, XCHG_RELAY);
     go_send(x);
@@ -262,9 +275,9 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
         return;
     }
     x->sent += bytes.n;
-    if (x->pooled && !x->retried)
+    if ((x->pooled || x->link->http2) && !x->retried)
         buf_put(&x->replay, bytes);
-    x->server->deadline(x, x->box->engine->config.limits.answer_ms);
+    x->server->deadline(x, xchg_patience(x));
     x->server->data(x, bytes, x->corked);
     if (x->send_failed && x->answer_done)
         xchg_end(x, true);

@@ -1,4 +1,6 @@
 """HTTP/2 towards the client: heads, bodies, windows, ends, refusals, each stream judged by itself."""
+import base64
+import hashlib
 import threading
 import time
 
@@ -300,6 +302,80 @@ def only_who_asks_for_h2_by_alpn_gets_it(t):
         report(c.get("/ok").status)
     ''')
     tap.equal(r.reports, [[None, "http/1.1", "h2", "h2", None], ["h2", "http/1.1"], 200])
+
+
+# ---- WebSocket (RFC 8441) ----
+
+def websocket(connection, request):
+    """Grants the upgrade and sends back what comes, in capitals; says "hello" with the head."""
+    key = request.header("sec-websocket-key")
+    proof = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
+    connection.send(("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                     "Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello" % proof).encode())
+    while True:
+        data = connection.recv()
+        if not data:
+            connection.send(b"bye")
+            connection.close()
+            return
+        connection.send(data.upper())
+
+
+CONNECT = '''
+    def connect(c, path="/ok/ws", fields=(("sec-websocket-version", "13"), ("sec-websocket-protocol", "chat")), **pseudo):
+        pseudo = dict({"protocol": "websocket"}, **pseudo)
+        return c.request(path, method="CONNECT", end=False, fields=fields, **pseudo)
+    def until(c, s, text):
+        while text not in c.answers[s].body and c.read():
+            pass
+'''
+
+
+@tap.test
+def a_websocket_by_extended_connect(t):
+    r, server = through(t, CONNECT + '''
+    c = h2("a.test")
+    report(c.theirs.get(8))
+    s = connect(c)
+    c.data(s, b"early ")
+    until(c, s, b"hello")
+    a = c.answers[s]
+    report(a.status, dict(a.headers))
+    c.data(s, b"words")
+    until(c, s, b"WORDS")
+    report(c.get("/ok/beside").status)
+    c.data(s, b"x" * 10000)
+    c.data(s, b"", end=True)
+    a = c.answer(s)
+    report(a.body == b"helloEARLY WORDS" + b"X" * 10000 + b"bye", a.whole)
+    ''', answer=lambda c, q: websocket(c, q) if q.target == "/ok/ws" else response(200, "x"))
+    tap.equal(r.reports, [1, [200, {"sec-websocket-protocol": "chat"}], 200, [True, True]])
+    q = server.requests[0]
+    tap.equal([q.method, q.target, q.header("upgrade"), q.header("connection"), q.header("sec-websocket-version"),
+               q.header("content-length"), q.header("transfer-encoding")],
+              ["GET", "/ok/ws", "websocket", "Upgrade", "13", None, None])
+    tap.equal(r.verdicts(url="https://a.test/ok/ws")[0]["method"], "GET")
+    tap.equal(r.outcomes(status=101)[0]["sent"], 10011)
+
+
+@tap.test
+def an_extended_connect_that_is_not_permitted_or_not_granted(t):
+    r, server = through(t, CONNECT + '''
+    c = h2("a.test")
+    report(c.answer(connect(c, "/no")).status)
+    report(c.answer(connect(c, "/ok/plain")).status)
+    report(c.answer(connect(c, protocol="bytestream")).status)
+    report(c.answer(connect(c, fields=[("sec-websocket-version", "8")])).status)
+    report(c.answer(connect(c, authority="b.test")).status)
+    report(c.answer(connect(c, authority=None)).status)
+    report(c.get("/ok/ws", protocol="websocket").status)
+    s = connect(c)
+    until(c, s, b"hello")
+    c.reset(s)
+    report(c.settle(), c.get("/ok/then").status)
+    ''', answer=lambda c, q: websocket(c, q) if q.target == "/ok/ws" else response(200, "x"))
+    tap.equal(r.reports, [403, 200, 501, 501, 421, 400, 400, [True, 200]])
+    tap.eventually(lambda: all(c.ended or c.closed for c in server.connections if c.requests[0].target == "/ok/ws"))
 
 
 # ---- credentials and records ----

@@ -1,0 +1,185 @@
+/*
+ * The upstream's side of an exchange over HTTP/2: one stream of a connection that others use too. What comes is made
+ * into the head of an HTTP/1.1 answer (proxy/codec/http2.h) and goes the way of those.
+ */
+#include "proxy/flow/gitgate.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/upstream_http2.h"
+#include "proxy/flow/xchg.h"
+
+static const struct up2_events xchg2_events;
+
+/* ---- the request ---- */
+
+static void xchg2_begin(struct xchg *x) {
+    up2_own(x->link, &xchg2_events, x);
+}
+
+static int xchg2_head(struct xchg *x, struct http1_write *opt) {
+    struct http2_nvs nvs = {.n = 0};
+    const struct http1_request *req = &x->req;
+    http2_nv_put(&nvs, SLICE(":method"), req->method);
+    http2_nv_put(&nvs, SLICE(":scheme"), SLICE("https"));
+    http2_nv_put(&nvs, SLICE(":authority"), opt->host);
+    http2_nv_put(&nvs, SLICE(":path"), req->origin);
+    for (size_t i = 0; i < req->nfields; i++) {
+        const struct http_field *f = &req->fields[i];
+        if (!http2_request_keeps(req, f))
+            continue;
+        if (!http_is_token(f->name) || !http_is_value(f->value))
+            return ERR_PARSE;
+        http2_nv_put(&nvs, f->name, f->value);
+    }
+    if (req->te_trailers)
+        http2_nv_put(&nvs, SLICE("te"), SLICE("trailers"));
+    if (req->expect_continue && !opt->drop_expect)
+        http2_nv_put(&nvs, SLICE("expect"), SLICE("100-continue"));
+    for (size_t i = 0; i < opt->nadd; i++) {
+        if (!http_is_token(opt->add[i].name) || !http_is_value(opt->add[i].value))
+            return ERR_PARSE;
+        http2_nv_secret(&nvs, opt->add[i].name, opt->add[i].value);
+    }
+    bool body = req->framing == HTTP_BODY_CHUNKED || (req->framing == HTTP_BODY_LENGTH && req->length > 0);
+    return up2_request(x->link, &nvs, body, opt->nadd > 0);
+}
+
+static void xchg2_flush(struct xchg *x) {
+    up2_flush(x->link);
+}
+
+static void xchg2_data(struct xchg *x, struct slice bytes, bool more) {
+    if (!x->send_failed && up2_data(x->link, bytes))
+        x->send_failed = true;
+    if (!more)
+        up2_flush(x->link);
+}
+
+static void xchg2_end(struct xchg *x, const struct http_field *trailers, size_t n, bool more) {
+    if (!x->send_failed && up2_end(x->link, trailers, n))
+        x->send_failed = true;
+    if (!more)
+        up2_flush(x->link);
+}
+
+static bool xchg2_full(struct xchg *x) {
+    return up2_full(x->link);
+}
+
+static void xchg2_listen(struct xchg *x, bool on) {
+    up2_listen(x->link, on);
+}
+
+static void xchg2_deadline(struct xchg *x, unsigned ms) {
+    up2_deadline(x->link, ms);
+}
+
+/* The connection is not the exchange's: whether a stream can be given back is no question. */
+static bool xchg2_sent(const struct xchg *x) {
+    (void)x;
+    return true;
+}
+
+const struct xchg_server xchg_http2 = {
+    .begin = xchg2_begin,
+    .head = xchg2_head,
+    .data = xchg2_data,
+    .end = xchg2_end,
+    .flush = xchg2_flush,
+    .full = xchg2_full,
+    .listen = xchg2_listen,
+    .deadline = xchg2_deadline,
+    .sent = xchg2_sent,
+};
+
+/* ---- the answer ---- */
+
+static void on_head(void *arg, const struct http2_list *list, bool ended) {
+    struct xchg *x = arg;
+    up2_deadline(x->link, x->box->engine->config.limits.answer_ms);
+    x->answer_any = true;
+    buf_clear(&x->up_in);
+    enum http_refusal why = http2_response_head(list, ended || x->head_request, &x->up_in);
+    if (!why && http1_response_parse(&x->resp, buf_slice(&x->up_in), x->req.method, false))
+        why = x->resp.refusal;
+    struct http1_response *resp = &x->resp;
+    if (!why && (x->answer_head || (resp->interim && ended)))
+        why = HTTP_REFUSED_TRAILER;
+    if (!why && ended && resp->framing == HTTP_BODY_CLOSE) {
+        resp->framing = HTTP_BODY_LENGTH;
+        resp->keep_alive = true;
+    }
+    if (!why && ended && resp->length)
+        why = HTTP_REFUSED_LENGTH_DIFFERS;
+    if (why) {
+        xchg_answer_malformed(x, why);
+        return;
+    }
+    http1_body_init(&x->up_body, resp->framing, resp->length);
+    if (xchg_answer_head(x) && ended)
+        xchg_answer_end(x, NULL, 0);
+}
+
+static void on_data(void *arg, struct slice bytes) {
+    struct xchg *x = arg;
+    struct http1_body *body = &x->up_body;
+    bool bounded = body->framing == HTTP_BODY_LENGTH || body->framing == HTTP_BODY_NONE;
+    up2_deadline(x->link, x->box->engine->config.limits.answer_ms);
+    if (!x->answer_head || (bounded && bytes.n > body->left)) {
+        xchg_answer_broken(x, 502, "upstream-malformed", http_refusal_text(HTTP_REFUSED_LENGTH_DIFFERS));
+        return;
+    }
+    if (bounded)
+        body->left -= bytes.n;
+    if (bytes.n)
+        xchg_answer_data(x, bytes);
+}
+
+static void on_end(void *arg, const struct http2_list *list) {
+    struct xchg *x = arg;
+    struct http_field trailers[HTTP1_TRAILER_FIELDS];
+    size_t n;
+    enum http_refusal why = http2_trailers(list, trailers, HTTP1_TRAILER_FIELDS, &n);
+    if (why || !x->answer_head)
+        xchg_answer_malformed(x, why ? why : HTTP_REFUSED_STATUS_LINE);
+    else if (x->up_body.framing == HTTP_BODY_LENGTH && x->up_body.left)
+        xchg_answer_broken(x, 502, "upstream-truncated", "the upstream's answer was cut off");
+    else
+        xchg_answer_end(x, trailers, n);
+}
+
+static void on_turn(void *arg) {
+    struct xchg *x = arg;
+    x->client->flush(x);
+    if (x->state == XCHG_RELAY && x->client->full(x))
+        up2_listen(x->link, false);
+}
+
+static void on_lost(void *arg, const char *why, bool unseen) {
+    struct xchg *x = arg;
+    x->up_keep = false;
+    x->send_failed = true;
+    if (x->answer_done)
+        xchg_end(x, true);
+    else if (x->answer_head)
+        xchg_answer_broken(x, 502, "upstream-truncated", why);
+    else if (!xchg_retry(x, unseen))
+        xchg_answer_broken(x, 502, "upstream-closed", why);
+}
+
+static void on_drained(void *arg) {
+    xchg_upstream_drained(arg);
+}
+
+static void on_late(void *arg) {
+    xchg_upstream_late(arg);
+}
+
+static const struct up2_events xchg2_events = {
+    .head = on_head,
+    .data = on_data,
+    .end = on_end,
+    .turn = on_turn,
+    .lost = on_lost,
+    .drained = on_drained,
+    .late = on_late,
+};

@@ -1,0 +1,200 @@
+"""gRPC by its own library, client and server: unary, streams either way, trailers, errors, deadlines, cancellation."""
+import json
+import os
+import subprocess
+import threading
+
+import client
+import exeat
+import h2
+import tap
+import work
+from pki import Pki
+
+h2.needed(tap.skip_all, "grpc")
+pki = Pki()
+POLICY = "allow POST https://a.test/test.Echo/*\ndeny POST https://a.test/test.Echo/Secret\n"
+
+SERVER = '''
+import json, sys, time
+from concurrent import futures
+import grpc
+
+def say(**what):
+    print(json.dumps(what), flush=True)
+
+def unary(request, context):
+    context.send_initial_metadata((("x-initial", "1"),))
+    context.set_trailing_metadata((("x-trailing", "2"), ("x-data-bin", b"\\x00\\xff")))
+    say(method="Unary", metadata={k: v for k, v in context.invocation_metadata() if isinstance(v, str)},
+        left=context.time_remaining())
+    return request
+
+def fails(request, context):
+    context.abort(grpc.StatusCode.NOT_FOUND, "no such thing")
+
+def down(request, context):
+    for i in range(int(request)):
+        yield b"%d" % i
+
+def up(requests, context):
+    n = total = 0
+    for request in requests:
+        n, total = n + 1, total + len(request)
+    return b"%d %d" % (n, total)
+
+def both(requests, context):
+    for request in requests:
+        yield b"<" + request + b">"
+
+def hangs(request, context):
+    context.add_callback(lambda: say(method="Hangs", ended=True))
+    yield b"begun"
+    while context.is_active():
+        time.sleep(0.02)
+
+def early(requests, context):
+    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "enough")
+    yield b""
+
+handlers = grpc.method_handlers_generic_handler("test.Echo", {
+    "Unary": grpc.unary_unary_rpc_method_handler(unary),
+    "Fails": grpc.unary_unary_rpc_method_handler(fails),
+    "Down": grpc.unary_stream_rpc_method_handler(down),
+    "Up": grpc.stream_unary_rpc_method_handler(up),
+    "Both": grpc.stream_stream_rpc_method_handler(both),
+    "Hangs": grpc.unary_stream_rpc_method_handler(hangs),
+    "Early": grpc.stream_stream_rpc_method_handler(early),
+})
+server = grpc.server(futures.ThreadPoolExecutor(max_workers=40), handlers=(handlers,))
+cert, key = (open(p, "rb").read() for p in sys.argv[1:3])
+say(port=server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, cert)])))
+server.start()
+server.wait_for_termination()
+'''
+
+CLIENT = '''
+import threading, time
+import grpc
+channel = grpc.secure_channel("a.test:443", grpc.ssl_channel_credentials())
+def method(kind, name):
+    return getattr(channel, kind)("/test.Echo/" + name)
+def failure(f):
+    try:
+        f()
+        return "nothing failed"
+    except grpc.RpcError as e:
+        return [e.code().name, e.details()]
+'''
+
+
+class Server:
+    """The server, by the sandbox's Python."""
+
+    def __init__(self):
+        path = work.write(os.path.join(work.folder("grpc."), "server.py"), SERVER)
+        self.process = subprocess.Popen(["python3", path, *pki.leaf("a.test")], stdout=subprocess.PIPE,
+                                        env=exeat.environment("/"))
+        self.port = json.loads(self.process.stdout.readline())["port"]
+        self.seen = []
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.seen.append(json.loads(line))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        work.end(self.process)
+        self.reader.join(5)
+        self.process.stdout.close()
+
+
+def run(t, code, policy=POLICY, **options):
+    server = t.use(Server())
+    r = client.run(policy, [CLIENT, code], resolve=["a.test:443:127.0.0.1:%d" % server.port], upstream_ca=pki.ca,
+                   timeout=60, **options)
+    return r, server
+
+
+@tap.test(timeout=90)
+def unary_calls_with_metadata_and_trailers(t):
+    r, server = run(t, '''
+        for i in range(3):
+            answer, call = method("unary_unary", "Unary").with_call(b"hello %d" % i, metadata=(("x-mine", "m"),), timeout=20)
+            trailing = dict(call.trailing_metadata())
+            report(answer.decode(), dict(call.initial_metadata()).get("x-initial"), trailing.get("x-trailing"),
+                   trailing.get("x-data-bin") == b"\\0\\xff", call.code().name)
+        report(len(method("unary_unary", "Unary")(b"x" * 3000000)))
+    ''')
+    tap.equal(r.reports, [["hello %d" % i, "1", "2", True, "OK"] for i in range(3)] + [3000000])
+    tap.equal(server.seen[0]["metadata"]["x-mine"], "m")
+    tap.ok(10 < server.seen[0]["left"] <= 20, server.seen[0])
+    tap.equal(len(r.verdicts(verdict="allow")), 4)
+
+
+@tap.test(timeout=90)
+def streams_either_way(t):
+    r, _ = run(t, '''
+        report([x.decode() for x in method("unary_stream", "Down")(b"500")] == [str(i) for i in range(500)])
+        report(method("stream_unary", "Up")(b"y" * 10000 for _ in range(300)).decode())
+        gate, got = threading.Semaphore(1), []
+        def asks():
+            for i in range(50):
+                gate.acquire()
+                yield b"%d" % i
+        for answer in method("stream_stream", "Both")(asks()):
+            got.append(answer.decode())
+            gate.release()
+        report(got == ["<%d>" % i for i in range(50)])
+        calls = [method("stream_stream", "Both")(iter([b"a", b"b"])) for _ in range(30)]
+        report([b"".join(c).decode() for c in calls] == ["<a><b>"] * 30)
+    ''')
+    tap.equal(r.reports, [True, "300 3000000", True, True])
+
+
+@tap.test(timeout=90)
+def errors_and_early_ends(t):
+    r, _ = run(t, '''
+        report(failure(lambda: method("unary_unary", "Fails")(b"x")))
+        report(failure(lambda: method("unary_unary", "Missing")(b"x")))
+        report(failure(lambda: list(method("stream_stream", "Early")(b"z" * 1000 for _ in range(100000)))))
+        report(method("unary_unary", "Unary")(b"then").decode())
+    ''')
+    tap.equal(r.reports, [["NOT_FOUND", "no such thing"], ["UNIMPLEMENTED", "Method not found!"],
+                          ["RESOURCE_EXHAUSTED", "enough"], "then"])
+
+
+@tap.test(timeout=90)
+def deadlines_and_cancellation_reach_the_server(t):
+    r, server = run(t, '''
+        report(failure(lambda: list(method("unary_stream", "Hangs")(b"x", timeout=1)))[0])
+        call = method("unary_stream", "Hangs")(b"x")
+        report(next(iter(call)).decode())
+        call.cancel()
+        report(call.code().name)
+        time.sleep(1)
+        report(method("unary_unary", "Unary")(b"then").decode())
+    ''')
+    tap.equal(r.reports, ["DEADLINE_EXCEEDED", "begun", "CANCELLED", "then"])
+    tap.eventually(lambda: [s for s in server.seen if s["method"] == "Hangs"] == [{"method": "Hangs", "ended": True}] * 2, 10,
+                   "the server was not told: %r" % server.seen)
+
+
+@tap.test(timeout=90)
+def a_call_that_is_denied_says_so(t):
+    r, server = run(t, '''
+        report(failure(lambda: method("unary_unary", "Secret")(b"x"))[0])
+        report(failure(lambda: list(method("stream_stream", "Secret")(iter([b"x"] * 10))))[0])
+        report(method("unary_unary", "Unary")(b"then").decode())
+    ''')
+    tap.equal(r.reports, ["PERMISSION_DENIED", "PERMISSION_DENIED", "then"])
+    tap.equal(len(r.verdicts(verdict="deny")), 2)
+    tap.equal([s["method"] for s in server.seen], ["Unary"])
+
+
+if __name__ == "__main__":
+    tap.main()

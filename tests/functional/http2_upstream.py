@@ -1,0 +1,354 @@
+"""HTTP/2 towards servers: chosen by ALPN, each side for itself; streams, windows, trailers, resets, GOAWAY."""
+import os
+import struct
+import threading
+import time
+
+import client
+import exeat
+import h2
+import tap
+from h2server import (CONTINUATION, DATA, END_HEADERS, END_STREAM, FrameServer, GOAWAY, HEADERS, NodeServer, OK, PING,
+                      RST_STREAM)
+from pki import Pki
+
+h2.needed(tap.skip_all)
+pki = Pki()
+POLICY = "allow GET,HEAD,POST,PUT https://a.test/ok**\n"
+
+
+def through(t, code, policy=POLICY, **options):
+    server = t.use(NodeServer(pki.leaf("a.test")))
+    r = client.run(policy, [h2.CLIENT, code], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, **options)
+    return r, server
+
+
+def against(t, serve, code, policy=POLICY, **options):
+    server = t.use(FrameServer(serve, tls=pki.leaf("a.test")))
+    r = client.run(policy, [h2.CLIENT, code], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, **options)
+    tap.equal(server.errors, [])
+    return r, server
+
+
+@tap.test
+def each_side_chooses_for_itself(t):
+    r, server = through(t, '''
+        c = h2("a.test")
+        report(c.get("/ok/1").body.decode())
+        c = tls("a.test")
+        a = c.get("/ok/2")
+        report(a.body.decode(), a.line, a.header("x-version"), a.header("transfer-encoding"))
+        c.send("POST /ok/echo HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n"
+               "5\\r\\nhello\\r\\n0\\r\\nX-Sum: 5\\r\\n\\r\\n")
+        report(c.answer().body.decode())
+        c.send("POST /ok/echo HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 5\\r\\n\\r\\nhello")
+        report(c.answer().body.decode())
+    ''')
+    tap.equal(r.reports, ["ok", ["ok", "HTTP/1.1 200 OK", "2.0", "chunked"], "hello", "hello"])
+    seen = server.requests(4)
+    tap.equal([q["version"] for q in seen], ["2.0"] * 4)
+    tap.equal({q["session"] for q in seen}, {1})
+    tap.equal({q["headers"][":authority"] for q in seen}, {"a.test"})
+    tap.equal(seen[2]["trailers"], {"x-sum": "5"})
+    tap.equal(seen[3]["headers"]["content-length"], "5")
+
+
+@tap.test
+def heads_are_what_they_were(t):
+    r, server = through(t, '''
+        c = h2("a.test")
+        report(c.get("/ok/%6f?x=%2F&y", fields=[("x-one", "1"), ("cookie", "a=1"), ("te", "trailers"), ("cookie", "b=2")]).status)
+        c = tls("a.test")
+        report(c.get("/ok", extra="X-Two: 2\\r\\nConnection: x-hop\\r\\nX-Hop: h\\r\\nKeep-Alive: timeout=5\\r\\n").status)
+    ''')
+    tap.equal(r.reports, [200, 200])
+    one, two = server.requests(2)
+    tap.equal(one["path"], "/ok/%6f?x=%2F&y")
+    tap.equal([one["headers"].get(n) for n in (":scheme", "x-one", "cookie", "te", "host")],
+              ["https", "1", "a=1; b=2", "trailers", None])
+    tap.equal([two["headers"].get(n) for n in ("x-two", "x-hop", "connection", "keep-alive", "host", "transfer-encoding")],
+              ["2"] + [None] * 5)
+
+
+@tap.test
+def answers_of_every_kind(t):
+    r, _ = through(t, '''
+        for c, get in ((h2("a.test"), "h2"), (tls("a.test"), "h1")):
+            for path, method in (("trailers", "GET"), ("only", "GET"), ("length", "GET"), ("length", "HEAD"), ("interim", "GET"),
+                                 ("big", "GET")):
+                a = c.get("/ok/" + path, method=method)
+                names = dict((n.lower(), v) for n, v in a.headers)
+                report(path, a.status, a.body.decode()[:20], len(a.body), names.get("content-length"), a.trailers, a.interim,
+                       a.whole, names.get("alt-svc"), names.get("grpc-status"))
+    ''')
+    wanted = [["trailers", 200, "a body", 6, None, [["x-sum", "7"]], [], True, None, None],
+              ["only", 200, "", 0, None, [], [], True, None, "5"],
+              ["length", 200, "12345", 5, "5", [], [], True, None, None],
+              ["length", 200, "", 0, "5", [], [], True, None, None],
+              ["interim", 200, "late", 4, None, [], [103], True, None, None],
+              ["big", 200, "x" * 20, 10000000, None, [], [], True, None, None]]
+    tap.equal(r.reports[:6], wanted)
+    wanted[0][5] = ["x-sum: 7"]
+    wanted[1][4] = "0"
+    tap.equal(r.reports[6:], wanted)
+
+
+@tap.test
+def many_streams_share_a_connection_and_one_that_waits_stops_no_other(t):
+    r, server = through(t, '''
+        c = h2("a.test")
+        c.get("/ok/first")
+        slow = c.request("/ok/slow")
+        streams = [c.request("/ok/%d" % i) for i in range(80)]
+        report([c.answer(s).status for s in streams] == [200] * 80)
+        up = c.request("/ok/echo", method="POST", end=False)
+        [c.data(up, b"x" * 15000, end=i == 3) for i in range(4)]
+        report(len(c.answer(up).body))
+        c.get("/ok/go")
+        report(c.answer(slow).body.decode())
+    ''')
+    tap.equal(r.reports, [True, 60000, "begun done"])
+    tap.equal({q["session"] for q in server.requests(83)}, {1})
+
+
+@tap.test
+def a_download_that_nobody_takes_stops_its_server_and_no_other_stream(t):
+    sent = [0]
+
+    def serve(f, _number):
+        big = f.request()
+        f.frame(HEADERS, END_HEADERS, big, OK)
+        f.connection.sock.settimeout(1)
+        window = 262144
+
+        def pour():
+            while sent[0] + 16384 <= window:
+                f.frame(DATA, 0, big, b"x" * 16384)
+                sent[0] += 16384
+        pour()
+        while True:
+            f.answer(f.request())
+    r, _ = against(t, serve, '''
+        c = h2("a.test")
+        c.open_windows = False
+        big = c.request("/ok/big")
+        while len(c.answers[big].body) < 65535:
+            c.read()
+        c.window(0, 1 << 30)
+        time.sleep(0.5)
+        report([c.get("/ok/%d" % i).status for i in range(5)], len(c.answers[big].body))
+        c.reset(big)
+        report(c.settle())
+    ''')
+    tap.equal(r.reports, [[[200] * 5, 65535], True])
+    tap.equal(sent[0], 262144)
+
+
+@tap.test
+def an_upload_goes_no_faster_than_its_server_takes_it(t):
+    def serve(f, _number):
+        kind, flags, stream, payload = f.read()
+        got = 0
+        while kind != DATA or got < 65535:
+            kind, flags, _, payload = f.read()
+            got += len(payload)
+        time.sleep(1)
+        f.connection.sock.settimeout(20)
+        while not flags & END_STREAM:
+            f.frame(8, 0, 0, struct.pack(">I", max(len(payload), 1)))
+            f.frame(8, 0, stream, struct.pack(">I", max(len(payload), 1)))
+            kind, flags, _, payload = f.read()
+            got += len(payload)
+        f.answer(stream, body=b"%d" % got)
+    r, _ = against(t, serve, '''
+        p = subprocess.run(["sh", "-c", "head -c 3000000 /dev/zero | curl -sS -T - https://a.test/ok"], capture_output=True)
+        report(p.stdout.decode(), p.stderr.decode())
+    ''')
+    tap.equal(r.reports, [["3000000", ""]])
+
+
+@tap.test
+def a_refused_stream_and_one_behind_a_goaway_are_tried_again(t):
+    def serve(f, number):
+        stream = f.request()
+        if number == 0:
+            f.frame(RST_STREAM, 0, stream, struct.pack(">I", 7))
+            stream = f.request()
+        if number == 1:
+            f.answer(stream)
+            stream = f.request()
+            f.frame(GOAWAY, 0, 0, struct.pack(">II", stream - 2, 0))
+            f.connection.close()
+            return
+        f.answer(stream)
+        while True:
+            f.answer(f.request())
+    r, server = against(t, serve, '''
+        c = h2("a.test")
+        report(c.get("/ok/1", method="POST").status)
+        for i in range(2, 6):
+            s = c.request("/ok/%d" % i, method="POST", end=False, fields=[("content-length", "3")])
+            c.data(s, b"abc", end=True)
+            report(c.answer(s).status)
+    ''')
+    tap.equal(r.reports, [200] * 5)
+
+
+@tap.test
+def a_connection_that_breaks_takes_its_streams_and_nothing_else(t):
+    def serve(f, number):
+        stream = f.request()
+        if number == 0:
+            f.frame(HEADERS, END_HEADERS, stream, OK)
+            f.frame(DATA, 0, stream, b"half")
+            time.sleep(0.3)
+            f.connection.close("rst")
+            return
+        f.answer(stream)
+        while True:
+            f.answer(f.request())
+    r, _ = against(t, serve, '''
+        c = h2("a.test")
+        a = c.get("/ok/1")
+        report(a.status, a.body.decode(), a.whole, a.reset)
+        report(c.get("/ok/2").status)
+    ''')
+    tap.equal(r.reports, [[200, "half", False, 2], 200])
+    tap.equal(r.events("outcome", code="upstream-truncated")[0]["received"], 4)
+
+
+@tap.test
+def resets_and_early_answers_of_the_server(t):
+    r, _ = through(t, '''
+        c = h2("a.test")
+        a = c.get("/ok/reset")
+        report(a.status, a.body.decode(), a.whole, a.reset)
+        s = c.request("/ok/early", method="POST", end=False)
+        a = c.answer(s)
+        report(a.status, a.body.decode(), a.whole)
+        c = tls("a.test")
+        a = c.get("/ok/reset")
+        report(a.status, a.body.decode(), a.whole)
+    ''')
+    tap.equal(r.reports, [[200, "half", False, 2], [403, "early", True], [200, "half", False]])
+
+
+@tap.test
+def a_client_that_gives_up_resets_the_stream_and_leaves_the_connection(t):
+    r, server = through(t, '''
+        c = h2("a.test")
+        s = c.request("/ok/slow", method="POST", end=False)
+        c.data(s, b"abc")
+        while not c.answers[s].body:
+            c.read()
+        c.reset(s)
+        report(c.get("/ok/then").status)
+        other = tls("a.test")
+        other.send("POST /ok/slow HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 9\\r\\n\\r\\nabc")
+        other.until(b"begun")
+        other.close()
+        time.sleep(0.3)
+        report(c.get("/ok/again").status)
+    ''')
+    tap.equal(r.reports, [200, 200])
+    seen = server.requests(4)
+    tap.equal(sorted(q["path"] for q in seen if q["how"] == "aborted"), ["/ok/slow", "/ok/slow"])
+    tap.equal({q["session"] for q in seen}, {1})
+
+
+def bad_answers():
+    """name, what the server says behind a request"""
+    status = b"\x48\x03" # a literal :status follows
+    return [
+        ("upper case", OK + b"\x00\x01X\x01y"),
+        ("a line break", OK + b"\x00\x01x\x03a\nb"),
+        ("connection", OK + b"\x00\x0aconnection\x05close"),
+        ("no status", b"\x00\x01x\x01y"),
+        ("two statuses", OK + OK),
+        ("a status of letters", status + b"abc"),
+        ("101", status + b"101"),
+        ("a pseudo-header field behind", OK + b"\x00\x01x\x01y" + OK),
+        ("a request's field", OK + b"\x84"),
+        ("a length and more", OK + b"\x0f\x0d\x011"),
+    ]
+
+
+@tap.test
+def malformed_answers_are_no_answers(t):
+    wanted = bad_answers()
+
+    def serve(f, _number):
+        for _name, block in wanted:
+            stream = f.request()
+            f.frame(HEADERS, END_HEADERS, stream, block)
+            f.frame(DATA, END_STREAM, stream, b"body")
+        f.answer(f.request())
+    r, server = against(t, serve, '''
+        c = h2("a.test")
+        said = []
+        for i in range(%d):
+            a = c.get("/ok/%%d" %% i)
+            said.append([a.status, a.reset])
+        report(said, c.get("/ok/last").status)
+    ''' % len(wanted))
+    said, last = r.reports[0]
+    for (name, _), got in zip(wanted[:-1], said):
+        tap.equal(got, [502, None], name)
+    tap.equal(said[-1], [200, 2])
+    tap.equal(last, 200)
+
+
+@tap.test
+def a_server_that_only_makes_work_is_left(t):
+    def serve(f, number):
+        stream = f.request()
+        if number == 0:
+            try:
+                while True:
+                    for _ in range(100):
+                        f.frame(PING, 0, 0, b"12345678")
+            except Exception:  # pylint: disable=broad-except
+                return
+        f.answer(stream)
+    r, _ = against(t, serve, '''
+        c = tls("a.test")
+        report(c.get("/ok").status)
+        report(c.get("/ok").status)
+    ''')
+    tap.equal(r.reports[0] in (200, 502) and r.reports[1], 200)
+
+
+VAULT = """credential token
+    for     https://a.test
+    from    env TOKEN
+    inject  bearer
+"""
+
+
+@tap.test
+def the_credential_goes_up_and_is_gone_afterwards(t):
+    if os.getuid() != 0:
+        tap.skip("the memory of confined processes is root's to see")
+    server = t.use(NodeServer(pki.leaf("a.test")))
+    r = client.run("allow GET https://a.test/ok** with token\n", [h2.CLIENT, '''
+        c = h2("a.test")
+        report([c.get("/ok/%d" % i, fields=[("authorization", "Bearer mine")]).status for i in range(20)])
+    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, vault=VAULT, env={"TOKEN": "SECRET-A"})
+    tap.equal(r.reports, [[200] * 20])
+    tap.equal({q["headers"]["authorization"] for q in server.requests(20)}, {"Bearer SECRET-A"})
+
+
+@tap.test
+def a_websocket_still_goes_by_http_1(t):
+    r, server = through(t, '''
+        c = tls("a.test")
+        c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n"
+               "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n")
+        report(c.answer().status)
+    ''')
+    tap.equal(r.reports, [200])
+    tap.equal([q["version"] for q in server.requests(1)], ["1.1"])
+
+
+if __name__ == "__main__":
+    tap.main()

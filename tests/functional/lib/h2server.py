@@ -1,0 +1,151 @@
+"""Upstreams of HTTP/2.
+
+    with NodeServer(pki.leaf("a.test")) as server:      # node's own, which answers by path
+        exeat.run(..., resolve=[server.resolve("a.test")])
+    server.requests()       # [{"path", "method", "headers", "body", "version", "session"}], as they ended
+
+    /echo   the request's body      /trailers  a body and trailers     /only  trailers alone
+    /slow   nothing until /go       /reset     RST_STREAM              /early 403 before the body has come
+    /big    10 MB                   /length    a Content-Length        /interim 103 first
+    else    "ok"
+
+    FrameServer(serve)      # serve(connection) says what it wants: frames in, frames out; see Frames
+"""
+import json
+import os
+import struct
+import subprocess
+import threading
+
+import exeat
+import tap
+import work
+from raw import Closed, Listener
+
+PROGRAM = r'''
+const http2 = require("http2"), fs = require("fs");
+const [cert, key] = process.argv.slice(2);
+const waiting = [];
+let sessions = 0;
+const say = what => process.stdout.write(JSON.stringify(what) + "\n");
+const server = http2.createSecureServer({cert: fs.readFileSync(cert), key: fs.readFileSync(key), allowHTTP1: true});
+server.on("session", s => { s.number = ++sessions; });
+server.on("request", (q, r) => {
+    const path = q.url.split("?")[0], parts = [];
+    let length = 0;
+    q.on("data", d => { length += d.length; if (length < 100000) parts.push(d); });
+    const done = how => say({path: q.url, method: q.method, headers: q.headers, length, how,
+                             body: Buffer.concat(parts).toString("latin1").slice(0, 1000), trailers: q.trailers,
+                             version: q.httpVersion, session: q.stream && q.stream.session && q.stream.session.number});
+    q.on("end", () => done("end"));
+    q.on("aborted", () => done("aborted"));
+    q.on("error", () => {});
+    r.on("error", () => {});
+    if (path.endsWith("/early")) { r.writeHead(403, {"x-early": "1"}); r.end("early"); return; }
+    if (path.endsWith("/slow")) { r.writeHead(200); r.write("begun "); waiting.push(r); return; }
+    if (path.endsWith("/reset")) { r.writeHead(200); r.write("half"); setTimeout(() => r.stream.close(2), 200); return; }
+    if (path.endsWith("/echo")) { r.writeHead(200); q.pipe(r); return; }
+    q.on("end", () => {
+        if (path.endsWith("/go")) { waiting.forEach(w => w.end("done")); waiting.length = 0; }
+        if (path.endsWith("/trailers")) { r.writeHead(200, {trailer: "x-sum"}); r.addTrailers({"x-sum": "7"}); r.end("a body"); }
+        else if (path.endsWith("/only") && r.stream) r.stream.respond({":status": 200, "grpc-status": "5"}, {endStream: true});
+        else if (path.endsWith("/big")) { r.writeHead(200); r.end(Buffer.alloc(10000000, "x")); }
+        else if (path.endsWith("/length")) { r.writeHead(200, {"content-length": 5, "alt-svc": "h3=\":443\""}); r.end("12345"); }
+        else if (path.endsWith("/interim") && r.stream) {
+            r.stream.additionalHeaders({":status": 103, link: "</x>"}); r.writeHead(200); r.end("late"); }
+        else { r.writeHead(200, {"x-version": q.httpVersion}); r.end("ok"); }
+    });
+});
+server.listen(0, "127.0.0.1", () => say({port: server.address().port}));
+'''
+
+
+class NodeServer:
+    def __init__(self, leaf):
+        path = work.write(os.path.join(work.folder("h2server."), "server.js"), PROGRAM)
+        self.process = subprocess.Popen(["node", path, *leaf], stdout=subprocess.PIPE, env=exeat.environment("/"))
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError("node's server did not start")
+        self.port = json.loads(line)["port"]
+        self.seen = []
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.seen.append(json.loads(line))
+
+    def requests(self, n=0):
+        """Waits for n of them."""
+        tap.eventually(lambda: len(self.seen) >= n, 10, "only %d requests came" % len(self.seen))
+        return list(self.seen)
+
+    def resolve(self, name, port=443):
+        return "%s:%d:127.0.0.1:%d" % (name, port, self.port)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        work.end(self.process)
+        self.reader.join(5)
+        self.process.stdout.close()
+
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
+END_STREAM, END_HEADERS, ACK = 1, 4, 1
+OK = b"\x88"        # :status 200, from the static table
+
+
+class Frames:
+    """What a connection of HTTP/2 says, frame by frame."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        connection.exactly(24)
+        self.frame(SETTINGS, 0, 0)
+
+    def frame(self, kind, flags, stream, payload=b""):
+        self.connection.send(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)
+
+    def read(self):
+        """(type, flags, stream, payload); settings and pings are answered."""
+        while True:
+            head = self.connection.exactly(9)
+            n, kind, flags, stream = struct.unpack(">I", b"\0" + head[:3])[0], head[3], head[4], struct.unpack(">I", head[5:])[0]
+            payload = self.connection.exactly(n)
+            if kind in (SETTINGS, PING) and not flags & ACK:
+                self.frame(kind, ACK, 0, payload if kind == PING else b"")
+            elif kind not in (SETTINGS, PING, WINDOW_UPDATE):
+                return kind, flags, stream, payload
+
+    def request(self):
+        """The next request's stream, its body read if it has one."""
+        while True:
+            kind, flags, stream, _ = self.read()
+            if kind == HEADERS:
+                while not flags & END_STREAM:
+                    kind, flags, of, _ = self.read()
+                    if kind == RST_STREAM and of == stream:
+                        raise Closed()
+                return stream
+
+    def answer(self, stream, block=OK, body=b"ok"):
+        self.frame(HEADERS, END_HEADERS | (0 if body else END_STREAM), stream, block)
+        if body:
+            self.frame(DATA, END_STREAM, stream, body)
+
+
+class FrameServer(Listener):
+    """serve(frames, number) for each connection; number counts from 0."""
+
+    def __init__(self, serve, **listener):
+        self.say = serve
+        self.count = 0
+        super().__init__(alpn=["h2", "http/1.1"], **listener)
+
+    def serve(self, connection):
+        with self.lock:
+            number, self.count = self.count, self.count + 1
+        self.say(Frames(connection), number)
