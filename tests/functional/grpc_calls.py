@@ -171,7 +171,8 @@ def errors_and_early_ends(t):
 @tap.test(timeout=90)
 def deadlines_and_cancellation_reach_the_server(t):
     r, server = run(t, '''
-        report(failure(lambda: list(method("unary_stream", "Hangs")(b"x", timeout=1)))[0])
+        method("unary_unary", "Unary")(b"the connection is there")
+        report(failure(lambda: list(method("unary_stream", "Hangs")(b"x", timeout=3)))[0])
         call = method("unary_stream", "Hangs")(b"x")
         report(next(iter(call)).decode())
         call.cancel()

@@ -6,7 +6,7 @@
 
     /echo   the request's body      /trailers  a body and trailers     /only  trailers alone
     /slow   nothing until /go       /reset     RST_STREAM              /early 403 before the body has come
-    /big    10 MB                   /length    a Content-Length        /interim 103 first
+    /big    1 MB                    /length    a Content-Length        /interim 103 first
     else    "ok"
 
     FrameServer(serve)      # serve(connection) says what it wants: frames in, frames out; see Frames
@@ -31,12 +31,12 @@ const say = what => process.stdout.write(JSON.stringify(what) + "\n");
 const server = http2.createSecureServer({cert: fs.readFileSync(cert), key: fs.readFileSync(key), allowHTTP1: true});
 server.on("session", s => { s.number = ++sessions; });
 server.on("request", (q, r) => {
-    const path = q.url.split("?")[0], parts = [];
+    const path = q.url.split("?")[0], parts = [], session = q.stream && q.stream.session && q.stream.session.number;
     let length = 0;
     q.on("data", d => { length += d.length; if (length < 100000) parts.push(d); });
     const done = how => say({path: q.url, method: q.method, headers: q.headers, length, how,
                              body: Buffer.concat(parts).toString("latin1").slice(0, 1000), trailers: q.trailers,
-                             version: q.httpVersion, session: q.stream && q.stream.session && q.stream.session.number});
+                             version: q.httpVersion, session});
     q.on("end", () => done("end"));
     q.on("aborted", () => done("aborted"));
     q.on("error", () => {});
@@ -49,7 +49,7 @@ server.on("request", (q, r) => {
         if (path.endsWith("/go")) { waiting.forEach(w => w.end("done")); waiting.length = 0; }
         if (path.endsWith("/trailers")) { r.writeHead(200, {trailer: "x-sum"}); r.addTrailers({"x-sum": "7"}); r.end("a body"); }
         else if (path.endsWith("/only") && r.stream) r.stream.respond({":status": 200, "grpc-status": "5"}, {endStream: true});
-        else if (path.endsWith("/big")) { r.writeHead(200); r.end(Buffer.alloc(10000000, "x")); }
+        else if (path.endsWith("/big")) { r.writeHead(200); r.end(Buffer.alloc(1000000, "x")); }
         else if (path.endsWith("/length")) { r.writeHead(200, {"content-length": 5, "alt-svc": "h3=\":443\""}); r.end("12345"); }
         else if (path.endsWith("/interim") && r.stream) {
             r.stream.additionalHeaders({":status": 103, link: "</x>"}); r.writeHead(200); r.end("late"); }
