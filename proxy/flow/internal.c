@@ -38,6 +38,23 @@ static void put_record(const struct buf *bytes, bool text, struct buf *out) {
     free(refs);
 }
 
+/* What the server made of the refs of a push. */
+static void put_refs_text(const struct record *r, struct buf *out) {
+    for (size_t i = 0; i < r->nrefs; i++) {
+        buf_puts(out, "             ");
+        record_put_safe(out, r->refs[i].ref);
+        if (r->refs[i].to.n) {
+            buf_puts(out, " as ");
+            record_put_safe(out, r->refs[i].to);
+        }
+        buf_puts(out, ": ");
+        record_put_safe(out, r->refs[i].outcome);
+        buf_putc(out, '\n');
+    }
+    if (r->refs_omitted)
+        buf_printf(out, "             and %llu more refs\n", (unsigned long long)r->refs_omitted);
+}
+
 static void put_outcome_text(const struct buf *bytes, struct buf *out) {
     struct record_ref *refs = calloc(RECORD_REFS_MAX, sizeof *refs);
     struct msg_in m;
@@ -49,6 +66,7 @@ static void put_outcome_text(const struct buf *bytes, struct buf *out) {
             buf_printf(out, "status %u, ", r.status);
         buf_printf(out, "%llu bytes sent, %llu received, %llu ms\n", (unsigned long long)r.sent,
                    (unsigned long long)r.received, (unsigned long long)r.duration_ms);
+        put_refs_text(&r, out);
         if (r.reason.n)
             buf_printf(out, "  trouble:   %.*s\n", SLICE_ARG(r.reason));
     }

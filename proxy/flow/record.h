@@ -126,6 +126,9 @@ int record_json(const struct record *r, struct buf *out);
  * Control characters, and those that turn text around, are shown as \xHH. `colour` for a terminal. */
 int record_line(const struct record *r, bool colour, struct buf *out);
 
+/* Appends a text that came from anywhere: control characters, and those that turn text around, as \xHH. */
+void record_put_safe(struct buf *out, struct slice s);
+
 /* Whether the line is shown at this loudness: 0 (-q) none, 1 denials and gaps, 2 (-v) all. */
 bool record_shown(const struct record *r, int loudness);
 

@@ -199,7 +199,7 @@ static uint32_t utf8_value(const unsigned char *p, size_t n) {
     return c;
 }
 
-static void put_safe(struct buf *out, struct slice s) {
+void record_put_safe(struct buf *out, struct slice s) {
     for (size_t i = 0; i < s.n;) {
         size_t n = utf8_sequence(slice_from(s, i));
         if (n && terminal_safe(utf8_value((const unsigned char *)s.p + i, n))) {
@@ -217,7 +217,7 @@ static void put_safe(struct buf *out, struct slice s) {
 static void line_refs(const struct record *r, struct buf *out) {
     for (size_t i = 0; i < r->nrefs && i < LINE_REFS; i++) {
         buf_putc(out, ' ');
-        put_safe(out, r->refs[i].ref);
+        record_put_safe(out, r->refs[i].ref);
     }
     uint64_t more = r->refs_omitted + (r->nrefs > LINE_REFS ? r->nrefs - LINE_REFS : 0);
     if (more)
@@ -237,7 +237,7 @@ static void line_gap(const struct record *r, struct buf *out) {
     clock_rfc3339(r->from_ms, from);
     clock_rfc3339(r->to_ms, to);
     buf_printf(out, "exeat: %" PRIu64 " records are missing, %s to %s (", r->count, from, to);
-    put_safe(out, r->sink);
+    record_put_safe(out, r->sink);
     buf_puts(out, ")\n");
 }
 
@@ -257,20 +257,20 @@ int record_line(const struct record *r, bool colour, struct buf *out) {
     if (colour)
         buf_puts(out, "\033[0m");
     buf_putc(out, ' ');
-    put_safe(out, line_action(r));
+    record_put_safe(out, line_action(r));
     if (r->url.n) {
         buf_putc(out, ' ');
-        put_safe(out, r->url);
+        record_put_safe(out, r->url);
     }
     line_refs(r, out);
     bool by_rule =
         r->event == RECORD_VERDICT && !r->denied && r->rule.n; /* then the reason says nothing more */
     if (by_rule || r->reason.n) {
         buf_puts(out, " (");
-        put_safe(out, by_rule ? r->rule : r->reason);
+        record_put_safe(out, by_rule ? r->rule : r->reason);
         if (by_rule && r->credential.n) {
             buf_puts(out, ", with ");
-            put_safe(out, r->credential);
+            record_put_safe(out, r->credential);
         }
         buf_putc(out, ')');
     }

@@ -78,7 +78,7 @@ def check(git, r):
 def push(t, command):
     for size in SIZES:
         git = serve(t)
-        check(git, exeat.run(PUSH, command(size), **pushes._options(git, {"timeout": 200})))
+        check(git, exeat.run(PUSH, command(size), **pushes.options(git, timeout=200)))
 
 
 @tap.test(timeout=300)

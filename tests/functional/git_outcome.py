@@ -1,11 +1,13 @@
 """What the server itself refuses of a permitted push: it does no harm, the client is told in the server's words, and the
 outcome's record says of each ref what became of it. And what exeat cuts off leaves nothing at the server."""
 import os
+import subprocess
 
+import exeat
 import raw
 import tap
 import work
-from pushes import CLONE, FETCH, REPO, by_hand, pki, run, serve
+from pushes import CLONE, FETCH, REPO, by_hand, options, pki, run, serve
 
 ANY = FETCH + "allow push https://g.test/acme/app refs/heads/** refs/for/** create update delete with forge\n"
 FORCE = FETCH + "allow push https://g.test/acme/app refs/heads/** force create update delete with forge\n"
@@ -56,10 +58,17 @@ def what_was_done_is_ok(t):
 def why_the_server_refused_is_recorded_for_each_ref(t):
     git = serve(t)
     hook(git, "update", "#!/bin/sh\necho looking >&2\n[ $1 != refs/heads/no ]\n")
-    r = run(git, ANY, CLONE + CHANGE + "git push origin HEAD:refs/heads/no HEAD:refs/heads/yes || echo exit $?")
+    command = CLONE + CHANGE + ("git push origin HEAD:refs/heads/no HEAD:refs/heads/yes || echo exit $?; "
+                                "read id; curl -s https://exeat.internal/why/$id")
+    with exeat.Sandbox(ANY, command, stdin=subprocess.PIPE, **options(git)) as sandbox:
+        tap.eventually(lambda: [d for d in sandbox.decisions() if d["event"] == "outcome" and "git" in d], 30)
+        id = [d["id"] for d in sandbox.decisions() if d["event"] == "outcome" and "git" in d][0]
+        r = sandbox.wait(30, stdin=(id + "\n").encode())
     tap.contains(r.out, "exit 1")
     tap.contains(r.err, " ! [remote rejected] HEAD -> no (hook declined)")
     tap.equal(said(r), [("refs/heads/no", "refused: hook declined"), ("refs/heads/yes", "ok")])
+    for line in ("refs/heads/no: refused: hook declined\n", "refs/heads/yes: ok\n"):
+        tap.contains(r.out, "             " + line)
     tap.equal(sorted(git.refs(REPO)), ["refs/heads/main", "refs/heads/yes"])
 
 

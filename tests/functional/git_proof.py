@@ -227,7 +227,7 @@ def a_hundred_megabytes_stream_in_bounded_memory(t):
     git = serve(t)
     command = CLONE + "git checkout -q fix/1; " + BIG % 100000000 + "git -c core.compression=0 push -q origin fix/1; git rev-parse HEAD"
     most = 0
-    with exeat.Sandbox(POLICY, command, **{k: v for k, v in pushes._options(git, {}).items() if k != "timeout"}) as sandbox:
+    with exeat.Sandbox(POLICY, command, **pushes.options(git)) as sandbox:
         base = 0
         while sandbox.process.poll() is None:
             now = resident(sandbox.pid)

@@ -64,20 +64,21 @@ def serve(t, repo=True, cls=GitServer, **options):
     return git
 
 
-def _options(git, options):
-    return {"vault": VAULT, "resolve": [git.resolve("g.test")], "upstream_ca": pki().ca, "timeout": 60, **options,
-            "env": {**ENV, **options.get("env", {})}}
+def options(git, **more):
+    """What a sandbox is started with, so that https://g.test/ is this server."""
+    return {"vault": VAULT, "resolve": [git.resolve("g.test")], "upstream_ca": pki().ca, **more,
+            "env": {**ENV, **more.get("env", {})}}
 
 
-def run(git, policy, command, **options):
-    r = exeat.run(policy, command, **_options(git, options))
+def run(git, policy, command, **more):
+    r = exeat.run(policy, command, **options(git, **{"timeout": 60, **more}))
     for word in ("Username", "Password", "could not read", SECRET):
         tap.lacks(r.err + r.out, word)
     return r
 
 
-def by_hand(git, policy, code, **options):
-    return client.run(policy, [HAND, code], **_options(git, options))
+def by_hand(git, policy, code, **more):
+    return client.run(policy, [HAND, code], **options(git, **{"timeout": 60, **more}))
 
 
 def posts(git, service):
