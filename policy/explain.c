@@ -116,6 +116,19 @@ static void put_write_reason(const struct verdict *v, struct buf *out) {
             "rule that names it exactly, without a wildcard, permits it");
 }
 
+/* Fetches and pushes, of which a repository's rules permit a part. */
+static void put_git_reason(const struct facts *f, const struct verdict *v, struct buf *out) {
+    bool fetch = f->kind == FACTS_GIT_FETCH;
+    const char *what = fetch ? "fetch" : "push";
+    if (v->reason == REASON_EXTRA)
+        buf_printf(out, "no rule about this repository permits `also %s`", facts_extra_name(f->extra));
+    else if (v->reason == REASON_CREDENTIALS)
+        buf_printf(out, "the refs of this %s are permitted with different credentials: %s them one by one",
+                   what, what);
+    else
+        buf_printf(out, "no rule allows a %s %s this ref", what, fetch ? "of" : "to");
+}
+
 /* The reasons that are about the request as a whole. */
 static void put_reason(const struct facts *f, const struct verdict *v, struct buf *out) {
     switch (v->reason) {
@@ -139,21 +152,14 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
     case REASON_ENCODED_SLASH: buf_puts(out, "the path has an encoded slash, which no rule spells"); break;
     case REASON_FETCH: buf_puts(out, "no rule allows fetch from this repository"); break;
     case REASON_PUSH: buf_puts(out, "no rule allows push to this repository"); break;
-    case REASON_REFS:
-        buf_printf(out, "no rule allows a %s this ref", f->kind == FACTS_GIT_FETCH ? "fetch of" : "push to");
-        break;
-    case REASON_EXTRA:
-        buf_printf(out, "no rule about this repository permits `also %s`", facts_extra_name(f->extra));
-        break;
     case REASON_OPERATION: put_operation(f, out); break;
     case REASON_UNPROVED:
         buf_puts(out, "no rule allows force of this ref, and an update counts as force until it is proved a "
                       "fast-forward");
         break;
-    case REASON_CREDENTIALS:
-        buf_puts(out,
-                 "the refs of this request are permitted with different credentials: take them one by one");
-        break;
+    case REASON_REFS:
+    case REASON_EXTRA:
+    case REASON_CREDENTIALS: put_git_reason(f, v, out); break;
     case REASON_GIT_AS_HTTP:
         buf_puts(out, "git's endpoints are permitted by fetch and push rules alone");
         break;

@@ -39,8 +39,9 @@ struct git_asked {
     bool deepens_freely; /* … from where the client says that its history ends (unshallow, deepen-relative) */
     struct errmsg error; /* why a call failed */
 
+    size_t digits; /* of the ids that were named; 0: none was */
+
     /* private */
-    size_t digits;
     size_t wants;
 };
 

@@ -8,6 +8,7 @@
 #include "proxy/codec/git_asked.h"
 #include "proxy/codec/gunzip.h"
 #include "proxy/flow/bodygate.h"
+#include "proxy/flow/errand.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/shown.h"
 #include "proxy/flow/state.h"
@@ -15,6 +16,8 @@
 
 #define GATE_OUT_MAX (1u << 20) /* of a rewritten answer, between two pieces of it */
 #define GATE_INFLATE 65536
+#define GATE_ASK_MS  30000
+#define GATE_ASK_MAX (256u << 20) /* bytes of a list of refs, of some millions */
 
 enum gate_answer {
     GATE_AS_IT_IS,
@@ -29,18 +32,21 @@ struct fetchgate {
     enum gate_answer answer;
     struct shown_repo repo;
     struct git_asked asked;
-    struct git_offer advert;
+    struct git_offer offer;
     struct git_borders borders;
     struct buf out;
     struct facts_ref ref; /* that is refused */
     char object[16];      /* the beginning of an id that was not shown */
+    bool
+        refreshed; /* the server was asked, for its refs, since the sandbox has not asked for all that it wants */
+    struct errmsg trouble;
 };
 
 void fetchgate_free(struct fetchgate *gate) {
     if (!gate)
         return;
     if (gate->answer == GATE_REFS)
-        git_offer_release(&gate->advert);
+        git_offer_release(&gate->offer);
     if (gate->answer == GATE_BORDERS)
         git_borders_release(&gate->borders);
     buf_release(&gate->out);
@@ -105,7 +111,7 @@ static void gate_rewrite(struct xchg *x, enum git_offer_kind kind) {
         .shown = gate_shown,
         .arg = x,
     };
-    git_offer_init(&gate->advert, kind, &rules);
+    git_offer_init(&gate->offer, kind, &rules);
     gate->answer = GATE_REFS;
     gate_plain_answer(x);
     if (gate->limited)
@@ -156,7 +162,7 @@ static void gate_refuse(struct xchg *x, const char *code, const char *format, ..
     va_start(ap, format);
     vsnprintf(reason, sizeof reason, format, ap);
     va_end(ap);
-    refusal_fetch(x, code, slice_str(reason));
+    refusal_git_line(x, code, slice_str(reason));
 }
 
 /* By the policy, which x->facts have been given something more for. */
@@ -170,19 +176,13 @@ static void gate_refuse_by_policy(struct xchg *x) {
                    x->verdict.rule.line, lent.n ? "" : "none", SLICE_ARG(lent));
     else
         refusal_policy_text(x, 8, &reason);
-    refusal_fetch(x, verdict_reason_code(x->verdict.reason), buf_slice(&reason));
+    refusal_git_line(x, verdict_reason_code(x->verdict.reason), buf_slice(&reason));
     buf_release(&reason);
 }
 
 static void gate_refuse_extra(struct xchg *x, enum facts_extra extra) {
     x->facts.extra = extra;
     gate_refuse_by_policy(x);
-}
-
-/* An id that was not shown. */
-static int gate_unshown(struct xchg *x, struct slice id) {
-    snprintf(x->fetch->object, sizeof x->fetch->object, "%.*s", 12, id.p);
-    return ERR_NOTFOUND;
 }
 
 /* One thing that the fetch names. 0; ERR_DENIED: x->facts.refs says which ref; ERR_NOTFOUND: an object. */
@@ -201,17 +201,18 @@ static int gate_item(void *arg, enum git_asked_item item, struct slice value) {
         shown_has(shown, &gate->repo, SHOWN_OBJECT, value) ||
         (!object && shown_has(shown, &gate->repo, SHOWN_BORDER, value)))
         return 0;
-    return gate_unshown(x, value);
+    snprintf(gate->object, sizeof gate->object, "%.12s", value.p);
+    return ERR_NOTFOUND;
 }
 
 static void gate_refuse_item(struct xchg *x, int err) {
     struct fetchgate *gate = x->fetch;
     if (err == ERR_NOTFOUND) {
+        bool failed = gate->trouble.text[0];
         x->facts.extra = FACTS_ANY_OBJECT;
         policy_judge(x->box->policy, &x->facts, &x->verdict);
-        gate_refuse(x, "object-not-shown",
-                    "no ref that may be fetched was shown to lead to object %s (git ls-remote shows them)",
-                    gate->object);
+        gate_refuse(x, "object-not-shown", "no ref that may be fetched leads to object %s%s%s", gate->object,
+                    failed ? "; the server could not be asked: " : "", gate->trouble.text);
     } else if (err != ERR_DENIED) {
         gate_refuse(x, "fetch-malformed", "this fetch can't be read: %s", gate->asked.error.text);
     } else if (!git_ref_valid(gate->ref.name, true)) {
@@ -264,6 +265,76 @@ static void gate_pass(struct xchg *x, struct buf *clean) {
     xchg_go(x);
 }
 
+/* ---- asking the server for its refs ---- */
+
+static void gate_judge_body(struct xchg *x);
+
+static void gate_ask_head(void *arg, const struct http1_response *resp) {
+    struct xchg *x = arg;
+    if (resp->status != 200)
+        errmsg_set(&x->fetch->trouble, ERR_IO, "it answers with status %d", resp->status);
+}
+
+static void gate_ask_data(void *arg, struct slice bytes) {
+    struct xchg *x = arg;
+    struct fetchgate *gate = x->fetch;
+    if (gate->trouble.text[0] == 0 && git_offer_feed(&gate->offer, bytes, &gate->out))
+        gate->trouble = gate->offer.error;
+    buf_clear(&gate->out);
+}
+
+static void gate_ask_over(void *arg, const struct errand_answer *answer) {
+    struct xchg *x = arg;
+    struct fetchgate *gate = x->fetch;
+    if (answer->err)
+        errmsg_set(&gate->trouble, answer->err, "%s", answer->why);
+    else if (gate->trouble.text[0] == 0 && git_offer_end(&gate->offer))
+        gate->trouble = gate->offer.error;
+    git_offer_release(&gate->offer);
+    gate->answer = GATE_AS_IT_IS;
+    gate_judge_body(x);
+}
+
+/* git asks for an object by its id without a look at the refs, if it was told not to look for tags. False: the server
+ * can't be asked. */
+static bool gate_ask(struct xchg *x, size_t digits) {
+    static const struct errand_events events = {
+        .head = gate_ask_head, .data = gate_ask_data, .over = gate_ask_over};
+    static const struct http_field fields[] = {
+        {.name = {"Content-Type", 12}, .value = {GIT_FETCH_REQUEST, sizeof GIT_FETCH_REQUEST - 1}},
+        {.name = {"Accept", 6}, .value = {GIT_FETCH_RESULT, sizeof GIT_FETCH_RESULT - 1}},
+        {.name = {"Git-Protocol", 12}, .value = {"version=2", 9}},
+    };
+    struct buf body, target;
+    buf_init(&body, 1024);
+    buf_init(&target, HTTP1_TARGET_MAX);
+    pkt_put(&body, SLICE("command=ls-refs\n"));
+    pkt_printf(&body, "object-format=%s\n", digits == 64 ? "sha256" : "sha1");
+    buf_puts(&body, "0001");
+    pkt_put(&body, SLICE("peel\n"));
+    pkt_put(&body, SLICE("symrefs\n"));
+    pkt_flush(&body);
+    buf_put(&target, x->git.repository);
+    buf_puts(&target, "/git-upload-pack");
+    struct errand_ask ask = {
+        .method = SLICE("POST"),
+        .target = buf_slice(&target),
+        .fields = fields,
+        .nfields = sizeof fields / sizeof *fields,
+        .body = buf_slice(&body),
+        .purpose = "to see which refs there are",
+        .ms = GATE_ASK_MS,
+        .answer_max = GATE_ASK_MAX,
+    };
+    x->fetch->refreshed = true;
+    bool begun = !body.failed && !target.failed && errand_start(x, &ask, &events, x);
+    buf_release(&body);
+    buf_release(&target);
+    if (begun)
+        gate_rewrite(x, GIT_OFFER_LS_REFS);
+    return begun;
+}
+
 /* Judges the decoded body. */
 static void gate_judge(struct xchg *x, struct slice body) {
     struct fetchgate *gate = x->fetch;
@@ -283,10 +354,10 @@ static void gate_judge(struct xchg *x, struct slice body) {
         struct git_asked again;
         if (r == 0)
             r = git_asked_read(&again, body, true, gate_item, x, NULL);
-        if (r)
-            gate_refuse_item(x, r);
-        else
+        if (r == 0)
             gate_pass(x, &clean);
+        else if (r != ERR_NOTFOUND || gate->refreshed || !gate_ask(x, f->digits))
+            gate_refuse_item(x, r);
     }
     buf_release(&clean);
 }
@@ -304,13 +375,12 @@ static const char *gate_inflate(struct slice in, size_t most, struct buf *out) {
     return r == ERR_EOF && in.n == 0 ? NULL : r == ERR_LIMIT ? "it is too long" : "its body is not gzip";
 }
 
-void fetchgate_body_end(struct xchg *x) {
+/* Judges x->held, which is whole. */
+static void gate_judge_body(struct xchg *x) {
     const struct http_field *f = http_find(x->req.fields, x->req.nfields, HTTP_F_CONTENT_ENCODING, NULL);
     enum git_encoding encoding = git_encoding(f ? f->value : SLICE_NONE);
     size_t most = x->fetch->limited ? FETCHGATE_NAMES_MAX : FETCHGATE_BODY_MAX;
     struct buf plain;
-    x->fetch->reading = false;
-    x->client->want_body(x, false);
     buf_init(&plain, most + GATE_INFLATE);
     const char *why = NULL;
     if (encoding == GIT_ENCODING_GZIP)
@@ -324,6 +394,12 @@ void fetchgate_body_end(struct xchg *x) {
     else
         gate_judge(x, encoding == GIT_ENCODING_GZIP ? buf_slice(&plain) : buf_slice(&x->held));
     buf_release(&plain);
+}
+
+void fetchgate_body_end(struct xchg *x) {
+    x->fetch->reading = false;
+    x->client->want_body(x, false);
+    gate_judge_body(x);
 }
 
 void fetchgate_feed(struct xchg *x, struct slice bytes) {
@@ -358,7 +434,7 @@ const char *fetchgate_head(struct xchg *x) {
         return NULL;
     }
     if (x->resp.status >= 300) {
-        git_offer_release(&gate->advert);
+        git_offer_release(&gate->offer);
         gate->answer = GATE_AS_IT_IS;
         return NULL;
     }
@@ -396,20 +472,20 @@ void fetchgate_data(struct xchg *x, struct slice bytes) {
         x->client->data(x, bytes);
         return;
     }
-    int r = git_offer_feed(&gate->advert, bytes, &gate->out);
+    int r = git_offer_feed(&gate->offer, bytes, &gate->out);
     if (buf_len(&gate->out))
         x->client->data(x, buf_slice(&gate->out));
     if (x->state != XCHG_RELAY)
         return;
     buf_clear(&gate->out);
     if (r)
-        gate_broken(x, gate->advert.error.text);
+        gate_broken(x, gate->offer.error.text);
 }
 
 bool fetchgate_end(struct xchg *x) {
     struct fetchgate *gate = x->fetch;
-    if (!gate || gate->answer != GATE_REFS || git_offer_end(&gate->advert) == 0)
+    if (!gate || gate->answer != GATE_REFS || git_offer_end(&gate->offer) == 0)
         return true;
-    gate_broken(x, gate->advert.error.text);
+    gate_broken(x, gate->offer.error.text);
     return false;
 }

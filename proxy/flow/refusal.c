@@ -269,23 +269,6 @@ void refusal_git_line(struct xchg *x, const char *code, struct slice reason) {
     buf_release(&text);
 }
 
-void refusal_fetch(struct xchg *x, const char *code, struct slice reason) {
-    struct buf line, body;
-    buf_init(&line, 16384);
-    buf_init(&body, 20480);
-    xchg_record(x, true, code, reason);
-    buf_printf(&line, "ERR exeat: fetch refused: %.*s", SLICE_ARG(reason));
-    struct slice hint = refusal_hint(x), first, rest;
-    slice_cut(hint, '\n', &first, &rest);
-    if (first.n)
-        buf_printf(&line, "; to permit: %.*s", SLICE_ARG(first));
-    buf_printf(&line, " [%s]", x->decision.id.text);
-    pkt_put(&body, buf_slice(&line));
-    say(x, SLICE(GIT_FETCH_RESULT), buf_slice(&body), 200, NULL);
-    buf_release(&line);
-    buf_release(&body);
-}
-
 void refusal_other(struct xchg *x, const char *code, struct slice reason) {
     xchg_record(x, true, code, reason);
     if (x->git.kind != GIT_NOT) {

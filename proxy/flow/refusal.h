@@ -44,9 +44,6 @@ void refusal_trouble(struct xchg *x, int status, const char *code, const char *r
  * it git would show the status alone, so that the line goes into the answer that it expects, behind a 200. */
 void refusal_git_line(struct xchg *x, const char *code, struct slice reason);
 
-/* A fetch is refused for what its body asks for: 200 and git's ERR line, which git prints. */
-void refusal_fetch(struct xchg *x, const char *code, struct slice reason);
-
 /* Does this client rather read text than JSON? */
 bool refusal_wants_text(const struct xchg *x);
 

@@ -113,21 +113,39 @@ def an_object_by_its_id(t):
     r = repo.run("git init -q w; cd w; set +e; for id in %s %s %s; do git fetch -q %s $id; echo exit $?; done" % (repo.hidden, repo.middle, repo.blob, URL))
     tap.equal(r.out.split(), ["exit", "128"] * 3)
     for id in (repo.hidden, repo.middle, repo.blob):
-        tap.contains(r.err, "fatal: remote error: exeat: fetch refused: no ref that may be fetched was shown to lead to object %s" % id[:12])
-    tap.contains(r.err, "to permit: allow fetch https://g.test/acme/app also any-object [")
+        tap.contains(r.err, "fatal: remote error: exeat: denied: no ref that may be fetched leads to object %s; to permit: allow fetch https://g.test/acme/app also any-object [" % id[:12])
     denied = r.verdicts(verdict="deny")
     tap.equal([v["code"] for v in denied], ["object-not-shown"] * 3)
     tap.contains(r.err, denied[0]["id"])
-    # all that the server was asked for is its refs
-    tap.equal(len(pushes.posts(repo.git, "git-upload-pack")), 3)
+    # all that the server was asked for is its refs: by git, and by exeat before it said no
+    tap.equal(len(pushes.posts(repo.git, "git-upload-pack")), 6)
+    tap.equal([e["reason"] for e in r.events("errand")], ["to see which refs there are"] * 3)
 
 
 @tap.test
-def a_tip_by_its_id_after_the_list_was_seen(t):
-    repo = Repository(t)
-    for workers in (1, 4):
-        r = repo.run("git init -q w; cd w; git ls-remote %s >/dev/null; git fetch -q %s %s; git rev-list FETCH_HEAD | wc -l" % (URL, URL, repo.main[3]), workers=workers)
+def a_tip_by_its_id(t):
+    for sha256 in (False, True):
+        repo = Repository(t, sha256=sha256)
+        init = "git init -q %s w; cd w; " % ("--object-format=sha256" if sha256 else "")
+        # the list may have been seen by another worker
+        r = repo.run(init + "git ls-remote %s >/dev/null; git fetch -q --no-tags %s %s; git rev-list FETCH_HEAD | wc -l" % (URL, URL, repo.main[3]), workers=4)
         tap.equal(r.out.split(), ["4"])
+        tap.equal(r.events("errand"), [])
+        # or by none, as CI fetches: then exeat looks
+        r = repo.run(init + "git fetch -q --no-tags --depth=1 %s +%s:refs/remotes/origin/main; git rev-list origin/main | wc -l" % (URL, repo.main[3]))
+        tap.equal(r.out.split(), ["1"])
+        tap.equal(len(r.events("errand")), 1)
+
+
+@tap.test
+def a_server_that_can_t_be_asked(t):
+    for answer, why in ((response(500, "x"), "it answers with status 500"),
+                        (response(200, b"PACK", [("Content-Type", "x")]), "it is not made of pkt-lines"),
+                        (response(200, packets("ERR no")[:-4], [("Content-Type", "x")]), "")):
+        r, server = scripted(t, answer, LIMITED, """report(fetch(v2("fetch", "want " + ONE, "done"))[2])""")
+        tap.contains(r.reports[0], "ERR exeat: denied: no ref that may be fetched leads to object 111111111111" + ("; the server could not be asked: " + why if why else ";"))
+        tap.equal(len(server.requests), 1)
+        tap.contains(server.requests[0].body, b"command=ls-refs")
 
 
 @each_version
@@ -228,9 +246,9 @@ def what_is_crafted_by_hand_is_refused(t):
     r = pushes.by_hand(repo.git, LIMITED, BODIES + "\n    listing(2); fetch(v2('ls-refs', 'ref-prefix refs/'))\n" + "".join("    report(%s)\n" % q for q in requests))
     tap.equal(len(r.reports), len(requests))
     for request, (status, kind, body) in zip(requests, r.reports):
-        tap.ok(status == 200 and kind == "application/x-git-upload-pack-result" and body[4:].startswith("ERR exeat: fetch refused: "), "%s: %s %s %r" % (request, status, kind, body))
-        tap.lacks(body, "\n")
-    tap.equal(len(pushes.posts(repo.git, "git-upload-pack")), 1)
+        tap.ok(status == 200 and kind == "application/x-git-upload-pack-result" and body[4:].startswith("ERR exeat: denied: ") and body.count("\n") == 1, "%s: %s %s %r" % (request, status, kind, body))
+    # all that the server was asked for is its refs
+    tap.equal(len(pushes.posts(repo.git, "git-upload-pack")), 1 + len(r.events("errand")))
     text = "\n".join(body for _, _, body in r.reports)
     tap.contains(text, "refs/heads/hidden: no rule allows a fetch of this ref; to permit: allow fetch https://g.test/acme/app refs/heads/hidden [")
     tap.contains(text, "no rule about this repository permits `also packfile-uris`")
