@@ -340,6 +340,30 @@ bool policy_question(const struct policy *p, const struct facts *f, struct verdi
     return asks;
 }
 
+/* --- for the record ------------------------------------------------------------------------------------------ */
+
+size_t policy_writes(const struct policy *p, const struct facts *f, struct facts_ref *refs, size_t max,
+                     struct buf *memory) {
+    struct body_view view = {.read = false};
+    struct forge forge;
+    struct slice host;
+    size_t n = 0;
+    if (!doors_concern(f) || !doors_read(p, f, &view, &forge, &host))
+        return 0;
+    while (forge.state == FORGE_WRITES && n < forge.n && n < max &&
+           buf_put(memory, forge.writes[n].ref.name) == 0)
+        n++;
+    struct slice names = buf_slice(memory);
+    for (size_t i = 0, at = 0; i < n; at += refs[i++].name.n) {
+        refs[i] = forge.writes[i].ref;
+        refs[i].name = slice_sub(names, at, forge.writes[i].ref.name.n);
+        refs[i].brought = NULL;
+    }
+    forge_release(&forge);
+    body_view_release(&view);
+    return n;
+}
+
 /* --- words ------------------------------------------------------------------------------------------------- */
 
 static void put_clean(struct buf *out, struct slice s) {

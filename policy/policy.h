@@ -171,6 +171,13 @@ unsigned policy_needs_pack(const struct policy *p, const struct facts *f);
  * there is no such limit. */
 uint64_t policy_most(const struct policy *p, const struct facts *f, bool blob);
 
+/*
+ * The updates of refs that a request to a forge's API amounts to, for the record: at most `max`, a ref that is not known
+ * has an empty name. Names are put into `memory` and are good as long as that does not change. Returns how many.
+ */
+size_t policy_writes(const struct policy *p, const struct facts *f, struct facts_ref *refs, size_t max,
+                     struct buf *memory);
+
 /* The verdict on ref `i` of a push or a fetch by itself (v->ref == i): for `ng <ref> <reason>` and for the record. */
 void policy_judge_ref(const struct policy *p, const struct facts *f, size_t i, struct verdict *v);
 

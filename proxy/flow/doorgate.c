@@ -55,6 +55,27 @@ static void answered(void *arg, const struct errand_answer *answer) {
     xchg_decide(x);
 }
 
+void doorgate_record(const struct xchg *x, struct record *r, struct door_record *memory) {
+    struct facts_ref refs[DOORGATE_REFS];
+    buf_init(&memory->names, 1 << 16);
+    if (!x->judged || x->facts.kind != FACTS_HTTP || x->facts.body_state != FACTS_BODY_WHOLE)
+        return;
+    size_t n = policy_writes(x->box->policy, &x->facts, refs, DOORGATE_REFS, &memory->names);
+    for (size_t i = 0; i < n; i++)
+        memory->refs[i] = (struct record_ref){
+            .ref = refs[i].name.n ? refs[i].name : SLICE("?"),
+            .op = slice_str(facts_op_name(refs[i].op)),
+        };
+    if (n) {
+        r->refs = memory->refs;
+        r->nrefs = n;
+    }
+}
+
+void doorgate_record_release(struct door_record *memory) {
+    buf_release(&memory->names);
+}
+
 static const struct errand_events door_events = {.over = answered};
 
 bool doorgate_begin(struct xchg *x) {

@@ -12,7 +12,7 @@
 #ifndef PROXY_FLOW_DOORGATE_H
 #define PROXY_FLOW_DOORGATE_H
 
-#include <stdbool.h>
+#include "proxy/flow/record.h"
 
 #define DOORGATE_QUESTIONS  6
 #define DOORGATE_ANSWER_MAX (1u << 20)
@@ -23,6 +23,18 @@ struct xchg;
 
 /* The policy denies the request. True: that may change, and a question is under way; xchg_decide follows. */
 bool doorgate_begin(struct xchg *x);
+
+#define DOORGATE_REFS 16 /* that a record tells of */
+
+struct door_record {
+    struct record_ref refs[DOORGATE_REFS];
+    struct buf names;
+};
+
+/* Fills in the record's part about refs, if the request writes some through a forge's API. What it points to is in
+ * `memory`, which doorgate_record_release gives back. */
+void doorgate_record(const struct xchg *x, struct record *r, struct door_record *memory);
+void doorgate_record_release(struct door_record *memory);
 
 /* NULL is fine. */
 void doorgate_free(struct doorgate *gate);

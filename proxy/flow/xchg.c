@@ -130,6 +130,7 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
         return;
     struct buf *url = &x->box->engine->text2;
     char rule[RECORD_TEXT_MAX];
+    struct door_record door;
     buf_clear(url);
     xchg_put_url(x, url);
     struct record r = {
@@ -141,9 +142,11 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
         .url = buf_slice(url),
         .credential = denied ? SLICE_NONE : x->verdict.credential,
     };
+    doorgate_record(x, &r, &door);
     gitgate_record(x, &r);
     lfsgate_record(x, &r);
     decision_verdict(x->box, &x->decision, &r, denied ? refusal_hint(x) : SLICE_NONE);
+    doorgate_record_release(&door);
     if (x->link) /* it is acted on at once */
         recorder_flush(x->box->engine->config.recorder);
 }

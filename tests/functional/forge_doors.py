@@ -81,7 +81,9 @@ def gh_opens_a_pull_request_and_does_not_write_to_main(t):
     tap.contains(why, "allow push https://github.com/acme/app refs/heads/main update")
     tap.equal(put_code, 0, put_out)
     tap.equal(hub.writes, ["createPullRequest", "PUT /repos/acme/app/contents/x"])
-    tap.equal(r.verdict(method="PUT", verdict="deny")["code"], "no-rule-for-ref")
+    denied, allowed = r.verdict(method="PUT", verdict="deny"), r.verdict(method="PUT", verdict="allow")
+    tap.equal((denied["code"], denied["git"]["refs"]), ("no-rule-for-ref", [{"ref": "refs/heads/main", "op": "update"}]))
+    tap.equal(allowed["git"]["refs"], [{"ref": "refs/heads/fix/1", "op": "update"}])
 
 
 @tap.test
