@@ -244,8 +244,9 @@ static bool parse_statement(struct parser *p, struct tree_statement *s) {
     }
     if (is_word(&first, "group")) {
         p->lx.bad = true;
-        diag_token(p->diags, &first, NULL, "write a rule for each host",
-                   "`group` is understood, but not in this version");
+        diag_token(p->diags, &first, NULL,
+                   "write the hosts in braces, {api,www}.example.com, or a rule for each",
+                   "there are no groups");
         return false;
     }
     return parse_expected(p, "allow, deny, ask, tunnel, include, let or expect", NULL);

@@ -69,19 +69,30 @@ bool parse_is_option(struct slice word) {
     return option_of(word) >= 0;
 }
 
+/* What somebody may have meant by a word that is no option. */
+static const char *meant(const struct parser *p, const struct tree_rule *rule) {
+    static const char *const subjects[] = {"json", "header", "query", "graphql"};
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        if (slice_eq(p->t.text, slice_str(subjects[i])))
+            return rule->where ? "conditions are joined by `and`" : "conditions stand behind `where`";
+    if (slice_eq(p->t.text, SLICE("or")))
+        return "write a rule for each; several values of one thing are: in (a, b)";
+    return rule->action == TREE_PUSH    ? "refs and operations stand before the options"
+           : rule->action == TREE_FETCH ? "refs stand before the options"
+           : rule->action == TREE_LFS   ? "download, upload and lock stand before the options"
+                                        : NULL;
+}
+
 bool parse_options(struct parser *p, struct tree_rule *rule) {
     while (p->t.kind != TOKEN_END) {
         int i = p->t.kind == TOKEN_WORD ? option_of(p->t.text) : -1;
-        if (i < 0)
+        if (i < 0 || (i == TREE_SEND && rule->where))
             return parse_expected(
                 p,
                 "an option (with, where, limit, max-body, paths, max-size, max-blob, max-commits, author, "
                 "committer, signed, options, to, also, note) "
                 "or the end of the line",
-                rule->action == TREE_PUSH    ? "refs and operations stand before the options"
-                : rule->action == TREE_FETCH ? "refs stand before the options"
-                : rule->action == TREE_LFS   ? "download, upload and lock stand before the options"
-                                             : NULL);
+                meant(p, rule));
         if (!(options[i].actions & (1u << rule->action))) {
             p->lx.bad = true;
             diag_token(p->diags, &p->t, NULL, NULL, "%s", options[i].only);

@@ -180,6 +180,11 @@ static bool each(struct maker *m, const struct mark *c, size_t n, int depth) {
         return make(m, c, n);
     }
     size_t close = closing(c, n, open);
+    if (close == n && m->kind == PATTERN_HOST)
+        return fault(
+            m,
+            "a host's braces close before its path; those of a path begin behind its first slash: /{,v1/}x",
+            "'{' without a '}' in the host");
     if (close == n)
         return fault(m, NULL, "'{' without a '}'");
     if (depth == 8 || ++m->tried > ALTERNATIVES_MAX)
