@@ -88,6 +88,14 @@ static void put_failed(const struct verdict *v, struct buf *out) {
     put_brought(v, out);
 }
 
+/* What was too long; it may have been refused before its end. */
+static void put_size(const struct facts *f, const struct verdict *v, struct buf *out) {
+    bool blob = v->reason == REASON_BLOB;
+    if (!v->failed_why && (blob ? f->blob_known : f->size_known))
+        buf_printf(out, ": %s %llu bytes or more", blob ? "a file has" : "it has",
+                   (unsigned long long)(blob ? f->blob : f->size));
+}
+
 static void put_operation(const struct facts *f, struct buf *out) {
     const char *lfs = facts_lfs_name(facts_lfs_operation(f));
     if (f->kind != FACTS_HTTP)
@@ -174,6 +182,11 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
     case REASON_NO_TUNNEL: buf_puts(out, "no rule passes TLS to this host through unread"); break;
     case REASON_WRITE_UNREADABLE:
     case REASON_WRITE_UNKNOWN: put_write_reason(v, out); break;
+    case REASON_SIZE:
+    case REASON_BLOB:
+        put_failed(v, out);
+        put_size(f, v, out);
+        break;
     default: put_failed(v, out); break; /* a part of the rule that came closest */
     }
     if (v->note.n) {

@@ -25,6 +25,8 @@ def shown(r):
     text = re.sub(r"01[0-9A-Z]{24}", "ID", text)
     text = re.sub(r"sandbox [\w-]+,", "sandbox SANDBOX,", text)
     text = re.sub(r"again in \d+ s", "again in N s", text)
+    text = re.sub(r"commit [0-9a-f]{12}", "commit COMMIT", text)
+    text = re.sub(r"it has [0-9]{3} bytes or more", "SIZE", text)
     return re.sub(r" +$", "", text, flags=re.M)
 
 
@@ -106,6 +108,28 @@ def a_deny_rule_and_what_falls_with_it(t):
     case(t, PUSH + "refs/heads/* with forge\ndeny push https://g.test/acme/app refs/heads/release/*", "HEAD:release/1 HEAD:a",
          "remote: exeat: push refused: refs/heads/release/1: denied by test.policy:3\n"
          + SENT + rejected("HEAD -> release/1", "denied by test.policy:3") + rejected("HEAD -> a", WITH_THE_REST) + FAILED)
+
+
+@tap.test
+def a_path_that_may_not_be_changed(t):
+    """a path that may not be changed, and one beside those that may"""
+    denied = "denied by test.policy:3: commit COMMIT changes README"
+    case(t, PUSH + "refs/heads/* with forge\ndeny push https://g.test/acme/app paths READ*", "HEAD:a",
+         "remote: exeat: push refused: refs/heads/a: " + denied + "\n" + SENT + rejected("HEAD -> a", denied) + FAILED)
+    beside = "test.policy:2 would permit it, but for `paths`: commit COMMIT changes README"
+    case(t, PUSH + "refs/heads/* with forge paths docs/**", "HEAD:a",
+         "remote: exeat: push refused: refs/heads/a: " + beside + "\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create\n"
+         + SENT + rejected("HEAD -> a", beside) + FAILED)
+
+
+@tap.test
+def a_push_that_is_too_large(t):
+    large = "test.policy:2 would permit it, but for `max-size`: SIZE"
+    case(t, PUSH + "refs/heads/* with forge max-size 100", "HEAD:a",
+         "remote: exeat: push refused: refs/heads/a: " + large + "\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create\n"
+         + SENT + rejected("HEAD -> a", large) + FAILED)
 
 
 @tap.test
