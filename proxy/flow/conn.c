@@ -93,8 +93,7 @@ static struct io *conn_detach(struct conn *conn) {
     }
     if (conn->h2)
         conn_http2_over(conn);
-    tunnel_free(conn->tunnel);
-    conn->tunnel = NULL;
+    tunnel_release(conn->tunnel);
     http1_body_release(&conn->body);
     buf_release(&conn->in);
     *conn->link = conn->next;

@@ -13,6 +13,7 @@
 #include "ca/leaf.h"
 #include "proxy/codec/lfs.h"
 #include "proxy/flow/state.h"
+#include "proxy/flow/tunnel.h"
 #include "proxy/flow/xchg.h"
 #include "vault/client.h"
 
@@ -49,6 +50,7 @@ void engine_reap(struct engine *engine) {
         engine->dead_conns = conn->next;
         if (conn->h2)
             conn_http2_free(conn->h2);
+        tunnel_free(conn->tunnel);
         free(conn);
     }
 }

@@ -30,6 +30,7 @@ struct tunnel {
     char peer[ADDR_TEXT_MAX];
     struct relay relay;
     uint64_t sent, received;
+    bool released;
     const char *trouble; /* a word for the record, NULL: none */
     char trouble_text[256];
 };
@@ -71,9 +72,10 @@ static void tunnel_record(struct tunnel *t, bool denied, const char *code, struc
     buf_release(&hint);
 }
 
-void tunnel_free(struct tunnel *t) {
-    if (!t)
+void tunnel_release(struct tunnel *t) {
+    if (!t || t->released)
         return;
+    t->released = true;
     struct record r = {.sent = t->sent,
                        .received = t->received,
                        .has = RECORD_HAS_SENT | RECORD_HAS_RECEIVED,
@@ -87,7 +89,13 @@ void tunnel_free(struct tunnel *t) {
         upstream_cancel(t->attempt);
     if (t->link)
         upstream_release(t->link, false, 0);
+    t->attempt = NULL;
+    t->link = NULL;
     clienthello_release(&t->hello);
+}
+
+void tunnel_free(struct tunnel *t) {
+    tunnel_release(t);
     free(t);
 }
 

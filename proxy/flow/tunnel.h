@@ -32,7 +32,9 @@ bool tunnel_begin(struct conn *conn);
 /* More has come: the last `fresh` bytes of conn->in. */
 void tunnel_feed(struct conn *conn, size_t fresh);
 
-/* The connection ends: records the outcome, gives everything back. NULL is fine. */
+/* The connection ends: records the outcome, gives back all but the memory, which may still be looked at further up the
+ * stack, and goes with the connection's. NULL is fine, for both. */
+void tunnel_release(struct tunnel *t);
 void tunnel_free(struct tunnel *t);
 
 #endif
