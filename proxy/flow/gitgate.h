@@ -6,11 +6,15 @@
  *                                                  - refused: an answer of status 200 in git's own words, at once; the
  *                                                    rest of the request is thrown away
  *
- * By the command list alone a forced update can't be told from a fast-forward. Where the verdict hangs on that, the pack
- * is read too (gitproof.h). A push of up to 256 KiB is read whole first. A longer one goes upstream while it is read, and
+ * By the command list alone a forced update can't be told from a fast-forward, nor what the push brings: paths, sizes,
+ * identities. Where the verdict hangs on that, the pack is read too (gitproof.h). A push of up to 256 KiB is read whole first. A longer one goes upstream while it is read, and
  * its end waits here: proved, it follows and the push is done; not proved, the upstream's connection is cut, so that the
  * server has a pack without an end, which it throws away, and the client gets git's own report all the same. Whatever
  * the upstream says before that waits, too. What the pack leaves open the server is asked for (gitask.h), while the end waits.
+ *
+ * What is too large already for every rule that could permit it is refused at once. A rule's conditions on what the push
+ * brings are taken to come out well until it is known; should another rule permit it then, which lends another credential
+ * than the one that the request was begun with, it is refused.
  *
  * A gzip body is inflated for reading, within limits, and passed on unchanged.
  */
