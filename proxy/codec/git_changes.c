@@ -91,7 +91,7 @@ static int changes_collect(struct git_changes *c, struct git_ids *settled, struc
         size_t number = git_ids_find(&c->o->ids, id);
         if (git_ids_find(settled, id) != GIT_IDS_NONE)
             continue;
-        if (number == GIT_IDS_NONE) {
+        if (number == GIT_IDS_NONE || c->o->list[number].context) {
             r = changes_need(&c->needs.commits, id);
             continue;
         }

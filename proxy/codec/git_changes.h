@@ -53,7 +53,7 @@ struct git_texts {
     struct git_ids seen; /* hashes */
 };
 
-/* What the store lacks for an answer. */
+/* What the store lacks for an answer. (`commits` may be there, but as context only.) */
 struct git_needs {
     struct git_ids
         commits; /* are they the server's own? Ask for them with what is settled as `have`: what does not come is,

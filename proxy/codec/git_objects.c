@@ -139,6 +139,7 @@ static int objects_keep(struct git_objects *o, enum git_type type, char *data, s
             .depth = (uint16_t)depth,
             .type = (uint8_t)type,
             .settled = git_objects_is_settled(o, id),
+            .context = o->context && !pushed,
             .bad = objects_bad(o, type, contents),
         };
         found = o->ids.n;
@@ -151,6 +152,7 @@ static int objects_keep(struct git_objects *o, enum git_type type, char *data, s
     if (r)
         return o->error.text[0] ? r : errmsg_set(&o->error, r, "%s", err_text(r));
     o->list[found].pushed |= pushed;
+    o->list[found].context &= o->context && !pushed;
     *number = (uint32_t)found;
     return 0;
 }

@@ -50,6 +50,7 @@ struct git_object {
     uint8_t type;
     bool pushed;  /* it came in a pack of the sandbox's; another may have brought it, too */
     bool settled; /* a commit that git_objects_settle was told of */
+    bool context; /* it came only while git_objects.context was set */
     bool bad;     /* a commit whose head, or a tree any of whose entries, is malformed */
 };
 
@@ -58,8 +59,11 @@ struct git_due;
 
 struct git_objects {
     /* results */
-    size_t kept;      /* bytes of memory in use */
-    size_t waiting;   /* deltas whose base is not known: mostly of blobs, which have none here */
+    size_t kept;    /* bytes of memory in use */
+    size_t waiting; /* deltas whose base is not known: mostly of blobs, which have none here */
+    bool
+        context; /* to be set by whoever feeds: what comes is to compare with. If it is reached from what is pushed, that
+                     says nothing of whether it is brought (git_changes.h) */
     size_t forgotten; /* deltas that would have waited, but for the room they take */
     struct errmsg error;
 

@@ -128,6 +128,7 @@ static int look_fetch(struct gate_look *look, enum look_ask what, const struct g
         .into = look->objects,
     };
     look->asked = what;
+    look->objects->context = what != LOOK_COMMITS;
     git_ids_release(&look->asked_ids);
     git_ids_init(&look->asked_ids, look->objects->id_size);
     for (size_t i = 0; i < wants->n; i++)
@@ -221,7 +222,8 @@ static int look_ask_bases(struct gate_look *look) {
 static void look_settle_rest(struct gate_look *look) {
     for (size_t i = 0; i < look->asked_ids.n; i++) {
         const uint8_t *id = git_ids_at(&look->asked_ids, i);
-        if (!git_objects_find(look->objects, id))
+        const struct git_object *object = git_objects_find(look->objects, id);
+        if (!object || object->context)
             (void)git_objects_settle(look->objects, id);
     }
 }
