@@ -315,12 +315,32 @@ static void look_turn(evutil_socket_t fd, short what, void *arg) {
         gitgate_conclude(look->x);
 }
 
+/* Is something of what was asked for not there, though the answer was a whole one? It would be asked for again and again. */
+static bool look_withheld(const struct gate_look *look) {
+    if (look->asked != LOOK_TREES_OF && look->asked != LOOK_TREES)
+        return false;
+    for (size_t i = 0; i < look->asked_ids.n; i++) {
+        const struct git_object *object = git_objects_find(look->objects, git_ids_at(&look->asked_ids, i));
+        uint8_t tree[GIT_ID_MAX];
+        size_t at = 0;
+        if (!object)
+            return true;
+        if (look->asked == LOOK_TREES_OF && object->type == GIT_TYPE_COMMIT &&
+            git_commit_next(slice_make(object->data, object->size), look->objects->id_size, &at, tree) == 0 &&
+            !git_objects_find(look->objects, tree))
+            return true;
+    }
+    return false;
+}
+
 static void look_done(void *arg) {
     struct gate_look *look = arg;
     struct xchg *x = look->x;
     const char *failed = gitask_failed(x->gate->ask);
     if (!gitproof_whole(x->gate->proof))
         failed = gitproof_failed(x->gate->proof);
+    else if (!failed && look_withheld(look))
+        failed = "it did not send all that it was asked for";
     if (failed && look->asked == LOOK_HISTORY) {
         look->bases = false; /* then no path is excused by them */
     } else if (failed && look->asked != LOOK_BRANCHES) {
