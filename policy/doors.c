@@ -184,16 +184,11 @@ static bool named_exactly(const struct policy *p, const struct facts *f, const b
     return false;
 }
 
-static bool is_safe(struct slice method) {
-    return slice_eq(method, SLICE("GET")) || slice_eq(method, SLICE("HEAD")) ||
-           slice_eq(method, SLICE("OPTIONS"));
-}
-
 /* --- judging ----------------------------------------------------------------------------------------------- */
 
 bool doors_concern(const struct facts *f) {
     struct slice path = f->path;
-    if (f->kind != FACTS_HTTP || !is_safe(f->method))
+    if (f->kind != FACTS_HTTP || !forge_reads_only(f->method))
         return f->kind == FACTS_HTTP;
     while (path.n && path.p[path.n - 1] == '/')
         path.n--;
@@ -366,23 +361,18 @@ size_t policy_writes(const struct policy *p, const struct facts *f, struct facts
 
 /* --- words ------------------------------------------------------------------------------------------------- */
 
-static void put_clean(struct buf *out, struct slice s) {
-    for (size_t i = 0; i < s.n; i++)
-        buf_putc(out, (unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f ? '?' : s.p[i]);
-}
-
 static void put_write(const struct facts *f, const struct forge_write *w, struct slice host,
                       struct buf *out) {
     static const char *const does[] = {"creates", "updates", "deletes", "may throw away commits of"};
     buf_printf(out, "the request %s ", does[w->ref.op]);
     if (w->ref.name.n)
-        put_clean(out, w->ref.name);
+        buf_put(out, w->ref.name);
     else
         buf_puts(out, "a ref");
     buf_puts(out, " of ");
     if (w->repository.n) {
         url_put_origin(out, f->scheme, host, f->port);
-        put_clean(out, w->repository);
+        buf_put(out, w->repository);
     } else {
         buf_puts(out, "a repository");
     }

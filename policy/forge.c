@@ -215,7 +215,7 @@ static void guess_repository(struct forge_reading *r) {
 
 /* --- reading ----------------------------------------------------------------------------------------------- */
 
-static bool is_safe(struct slice method) {
+bool forge_reads_only(struct slice method) {
     return slice_eq(method, SLICE("GET")) || slice_eq(method, SLICE("HEAD")) ||
            slice_eq(method, SLICE("OPTIONS"));
 }
@@ -238,7 +238,7 @@ static bool begin(struct forge_reading *r, const struct facts *f, bool root, uns
     if (f->kind != FACTS_HTTP || !find_api(r, root, forges))
         return false;
     return r->graphql ? !slice_eq(f->method, SLICE("HEAD")) && !slice_eq(f->method, SLICE("OPTIONS"))
-                      : !is_safe(f->method);
+                      : !forge_reads_only(f->method);
 }
 
 void forge_read(struct forge *out, const struct facts *f, struct body_view *view, bool root,

@@ -149,6 +149,9 @@ struct forge {
 void forge_read(struct forge *out, const struct facts *f, struct body_view *view, bool root, unsigned forges);
 void forge_release(struct forge *out);
 
+/* GET, HEAD, OPTIONS: no endpoint writes by them (a mutation by GET is looked for all the same). */
+bool forge_reads_only(struct slice method);
+
 /* Whether forge_read would have to see the body: a superset, told by method and path alone. */
 bool forge_wants_body(const struct facts *f, bool root, unsigned forges);
 
