@@ -53,7 +53,7 @@ static bool read_request(struct decision_line *d) {
     for (unsigned op = FACTS_LFS_DOWNLOAD; op <= FACTS_LFS_UPLOAD; op++)
         if (strcmp(operation, facts_lfs_name((enum facts_lfs)op)) == 0)
             d->request.f.lfs = (enum facts_lfs)op;
-    return kind != FACTS_GIT_PUSH || read_refs(d, git);
+    return kind == FACTS_HTTP || read_refs(d, git); /* of a fetch: the ref that was refused */
 }
 
 static int read_verdict(struct decisions *r, json_t *json, unsigned line) {

@@ -226,25 +226,28 @@ def replay_says_what_the_log_does_not_tell():
            line(4, "https://a.test/q?a=*", "GET"), line(5, "https://a.test/q?b=*", "GET", "deny", "no-rule-for-path"),
            line(6, "https://a.test/q?a=1", "GET"), line(7, "https://a.test/y", verdict="deny", code="limit"),
            line(8, "https://a.test/r.git/git-receive-pack", git=push), line(9, "https://a.test/s.git/git-receive-pack", git=push),
-           line(10, "https://a.test/g"), line(11, "https://a.test/w")]
+           line(10, "https://a.test/g"), line(11, "https://a.test/w"),
+           *[line(12 + i, "https://a.test/f%d.git/git-upload-pack" % i, git={"service": "git-upload-pack"}) for i in range(4)]]
     folder = files(p="allow POST https://a.test/x where json base == main\n"
                      "allow POST https://a.test/y where json base == main\nallow POST https://a.test/y\n"
                      "allow POST https://a.test/z where json base == main\ndeny POST https://a.test/z\n"
                      "allow GET https://a.test/q where query a == 1\nallow push https://a.test/r\n"
                      "allow POST https://a.test/g where graphql operation == query\n"
+                     "allow fetch https://a.test/f0 refs/heads/a\nallow fetch https://a.test/f{1,2,3}\ndeny fetch https://a.test/f2 refs/heads/a\n"
                      "allow POST https://a.test/w where json a == x\nallow POST https://a.test/w where json a ~ x|y with c\n",
                    log__jsonl="\n".join(log) + "\n")
     r = policy(folder, "replay", "--json", "@log.jsonl", "@p.policy")
     told = json.loads(r.out)
-    tap.equal((r.code, told["judged"], told["differ"], told["untold"], told["others"]), (1, 10, 2, 5, 1))
+    tap.equal((r.code, told["judged"], told["differ"], told["untold"], told["others"]), (1, 14, 2, 7, 1))
     tap.equal(sorted((g["verdict_now"], g["id"], g["count"]) for g in told["groups"]),
-              [("deny", "3", 1), ("deny", "9", 1), ("unknown", "1", 1), ("unknown", "10", 1), ("unknown", "11", 1), ("unknown", "4", 1),
+              [("deny", "3", 1), ("deny", "9", 1), ("unknown", "1", 1), ("unknown", "10", 1), ("unknown", "11", 1), ("unknown", "12", 1), ("unknown", "14", 1),
+               ("unknown", "4", 1),
                ("unknown", "8", 1)])
     r = policy(folder, "replay", "@log.jsonl", "@p.policy")
     tap.contains(r.out, "1 permitted then, can't be told now\n")
     tap.contains(r.out, ":1: allow POST https://a.test/x where json base == main\n")
     tap.contains(r.out, "the log does not tell all refs of the push\n")
-    tap.contains(r.out, "10 requests judged, 2 differ, 5 can't be told; 1 refusals had other reasons than a policy's\n")
+    tap.contains(r.out, "14 requests judged, 2 differ, 7 can't be told; 1 refusals had other reasons than a policy's\n")
     work.write(os.path.join(folder, "log.jsonl"), line(1, "https://a.test/x") + "\n")
     tap.equal(policy(folder, "replay", "@log.jsonl", "@p.policy").code, 1)
 
