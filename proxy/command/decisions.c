@@ -49,6 +49,8 @@ static bool read_request(struct decision_line *d) {
     if (request_url(&d->request, FACTS_HTTP, slice_str(method), slice_str(d->url), NULL))
         return false;
     d->request.f.kind = kind;
+    if (strcmp(service, "git-upload-archive") == 0)
+        d->request.f.extra = FACTS_ARCHIVE;
     const char *operation = text_of(json_object_get(d->json, "lfs"), "operation");
     for (unsigned op = FACTS_LFS_DOWNLOAD; op <= FACTS_LFS_UPLOAD; op++)
         if (strcmp(operation, facts_lfs_name((enum facts_lfs)op)) == 0)

@@ -103,11 +103,16 @@ static int take_lfs(struct request *r, int argc, char **argv, struct errmsg *msg
 /* A request to one of git's endpoints, as a refusal or the log shows it, is judged as the proxy judges it. */
 static void take_endpoint(struct request *r) {
     bool push = slice_ends(r->f.path, SLICE("/git-receive-pack"));
+    bool archive = slice_ends(r->f.path, SLICE("/git-upload-archive"));
     struct git_request g;
     git_classify(&g, r->f.method, r->f.path, r->f.query,
-                 push ? SLICE(GIT_PUSH_REQUEST) : SLICE(GIT_FETCH_REQUEST));
-    if (g.kind == GIT_DISCOVER_FETCH || g.kind == GIT_FETCH)
+                 push      ? SLICE(GIT_PUSH_REQUEST)
+                 : archive ? SLICE(GIT_ARCHIVE_REQUEST)
+                           : SLICE(GIT_FETCH_REQUEST));
+    if (g.kind == GIT_DISCOVER_FETCH || g.kind == GIT_FETCH || g.kind == GIT_ARCHIVE)
         r->f.kind = FACTS_GIT_FETCH;
+    if (g.kind == GIT_ARCHIVE)
+        r->f.extra = FACTS_ARCHIVE;
     else if (g.kind == GIT_DISCOVER_PUSH || g.kind == GIT_PUSH)
         r->f.kind = FACTS_GIT_PUSH;
 }

@@ -176,7 +176,8 @@ static void gate_refuse_by_policy(struct xchg *x) {
                    x->verdict.rule.line, lent.n ? "" : "none", SLICE_ARG(lent));
     else
         refusal_policy_text(x, 8, &reason);
-    refusal_git_line(x, verdict_reason_code(x->verdict.reason), buf_slice(&reason));
+    /* codes of their own: the request as such was permitted, and the log does not tell what it asked for */
+    refusal_git_line(x, x->facts.nrefs ? "fetch-ref" : "fetch-extra", buf_slice(&reason));
     buf_release(&reason);
 }
 

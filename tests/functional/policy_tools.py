@@ -158,6 +158,21 @@ def explain_knows_gits_endpoints_by_their_urls():
 
 
 @tap.test
+def explain_judges_refs_of_a_fetch():
+    folder = files(p="allow fetch https://g.test/acme/app refs/heads/main also bundle-uri with c\n")
+    url = "https://g.test/acme/app.git"
+    for words, code, told in (([], 0, "rule: "), (["refs/heads/main"], 0, "allow fetch https://g.test/acme/app refs/heads/main\n"),
+                              (["refs/heads/x"], 1, "ref: refs/heads/x is not in refs/heads/main\n"), (["also", "bundle-uri"], 0, "credential: c"),
+                              (["also", "archive"], 1, "also: it does not permit archive\n"), (["also", "everything"], 2, "")):
+        r = policy(folder, "explain", "@p.policy", "fetch", url, *words)
+        tap.equal(r.code, code)
+        tap.contains(r.out, told)
+    r = policy(folder, "explain", "@p.policy", "POST", url + "/git-upload-archive")
+    tap.equal((r.code, r.out.split("\n")[0]), (1, "deny fetch https://g.test/acme/app also archive"))
+    tap.contains(r.out, "allow fetch https://g.test/acme/app also archive\n")
+
+
+@tap.test
 def explain_reads_bodies_and_headers_and_tells_the_terms():
     folder = files(p='allow POST https://a.test/x where json base == main and json draft == true limit 600/h max-body 8MiB note "be kind"\n'
                      "allow GET https://a.test/y where header X == y to 10.0.0.0/8 private with c\n")
