@@ -99,7 +99,7 @@ void h2_pump(struct h2 *h2) {
     if (conn->state != CONN_HTTP)
         return;
     if (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
-        conn_linger(conn, 0);
+        conn_linger(conn, H2_PILE); /* what it still sends must not take the GOAWAY away */
     else if (io_queued(conn->io) >= H2_PILE)
         io_pause(conn->io);
 }

@@ -235,6 +235,8 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
     const char *why = http2_guard_frame(&h2->guard, head, clock_monotonic_ms());
     if (why)
         h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, "http2-flood", why);
+    else if (head->type == NGHTTP2_PRIORITY && head->stream_id == 0) /* which the library passes over */
+        h2_fail(h2, NGHTTP2_PROTOCOL_ERROR, "http2-error", "PRIORITY on stream 0");
     return stream_goes_on(h2);
 }
 

@@ -1,0 +1,274 @@
+"""RFC 9113, section by section: what the rules say of a server, held against exeat towards its client; and its limits."""
+import json
+import threading
+
+import client
+import h2
+import tap
+from pki import Pki
+from servers import RawServer, response
+
+h2.needed(tap.skip_all)
+pki = Pki()
+POLICY = "allow GET,HEAD,POST,PUT,OPTIONS https://a.test/**\n"
+
+# Each row: section, rule, what is said on a connection of its own (c; s is a stream with a GET that was answered, o one
+# whose request is still open), and what comes of it:
+#   fine                  the connection goes on, no stream was reset
+#   stream CODE           the stream o, or the next one, is reset (or refused), the connection goes on
+#   connection CODE       GOAWAY, then the end; without a CODE: the end
+#   status N              the request is answered so, the connection goes on
+# Two that are both permitted are divided by "or".
+RULES = r'''
+3.4   another preface                      | c.raw(b"GET / HTTP/1.1\r\n\r\n          ")                          | connection   | bare
+3.4   a preface that goes wrong            | c.raw(MAGIC[:10] + b"x" * 20)                                      | connection   | bare
+3.4   no SETTINGS behind the preface       | c.raw(MAGIC); c.ping()                                             | connection PROTOCOL_ERROR or connection | bare
+3.4   SETTINGS are acknowledged            | c.frame(SETTINGS, 0, 0, setting(window=100000))                    | fine
+4.1   a frame of an unknown type           | c.frame(0xfa, 0xff, 0, b"xx"); c.frame(0xfa, 1, o, b"xx")          | fine
+4.1   the reserved bit of a stream         | c.frame(WINDOW_UPDATE, 0, 1 << 31, struct.pack(">I", 1))           | fine
+4.1   flags that mean nothing              | c.frame(PING, 0xfe, 0, b"12345678")                                | fine
+4.2   a DATA frame that is too long        | c.frame(DATA, 0, o, b"x" * 16385)                                  | connection FRAME_SIZE_ERROR or stream FRAME_SIZE_ERROR
+4.2   HEADERS that are too long            | c.frame(HEADERS, 5, c.next, b"\0\1x\x7f\x80\x7f" + b"y" * 16380)   | connection FRAME_SIZE_ERROR
+4.2   an unknown frame that is too long    | c.frame(0xfa, 0, 0, b"x" * 16385)                                  | connection FRAME_SIZE_ERROR
+4.3   an index that is not there           | c.frame(HEADERS, 5, c.next, b"\xff\xff\xff\x01")                   | connection COMPRESSION_ERROR
+4.3   a string that is cut off             | c.frame(HEADERS, 5, c.next, b"\x00\x05abc")                        | connection COMPRESSION_ERROR
+4.3   a table larger than was permitted    | c.frame(HEADERS, 5, c.next, b"\x3f\xe1\xff\x03\x82\x87\x84")       | connection COMPRESSION_ERROR
+5.1   DATA on an idle stream               | c.data(c.next, b"x")                                               | connection PROTOCOL_ERROR
+5.1   RST_STREAM on an idle stream         | c.reset(c.next)                                                    | connection PROTOCOL_ERROR
+5.1   WINDOW_UPDATE on an idle stream      | c.window(c.next, 1)                                                | connection PROTOCOL_ERROR
+5.1   DATA behind END_STREAM               | c.data(s, b"x")                                                    | connection STREAM_CLOSED or stream STREAM_CLOSED or fine
+5.1   DATA behind END_STREAM, still open   | c.data(o, b"x", end=True); c.data(o, b"y")                         | connection STREAM_CLOSED or stream STREAM_CLOSED
+5.1   HEADERS behind END_STREAM            | c.data(o, b"", end=True); c.headers(o, [("x", "y")])               | connection STREAM_CLOSED or stream STREAM_CLOSED
+5.1   WINDOW_UPDATE on a closed stream     | c.window(s, 1)                                                     | fine
+5.1   RST_STREAM on a closed stream        | c.reset(s)                                                         | fine
+5.1.1 an even stream                       | c.headers(c.next + 1, c.pseudo("/ok"))                             | connection PROTOCOL_ERROR
+5.1.1 a stream below the last one, which is passed over like the trailers of one that was reset | c.headers(c.next + 4, c.pseudo("/ok")); c.frame(HEADERS, 5, c.next, c.block(c.pseudo("/ok"))) | fine
+5.1.2 a stream too many                    | [c.request("/ok", "POST", end=False) for _ in range(100)]; c.next -= 2 | stream REFUSED_STREAM or connection PROTOCOL_ERROR
+5.3   PRIORITY, and on itself              | c.frame(PRIORITY, 0, c.next, struct.pack(">IB", c.next, 1)); c.frame(PRIORITY, 0, 99, b"\0\0\0\1\1") | fine or connection PROTOCOL_ERROR or stream PROTOCOL_ERROR
+5.5   a frame of an unknown type in a block | c.frame(HEADERS, 1, c.next, c.block(c.pseudo("/ok"))); c.frame(0xfa, 0, 0, b"") | connection PROTOCOL_ERROR
+6.1   DATA on stream 0                     | c.data(0, b"x")                                                    | connection PROTOCOL_ERROR
+6.1   padding as long as the frame         | c.frame(DATA, PADDED, o, b"\x05abcd")                              | connection PROTOCOL_ERROR
+6.1   padding that is right                | c.frame(DATA, PADDED, o, b"\x02x\0\0")                             | fine
+6.2   HEADERS on stream 0                  | c.headers(0, c.pseudo("/ok"))                                      | connection PROTOCOL_ERROR
+6.2   padding longer than the frame        | c.frame(HEADERS, 5 | PADDED, c.next, b"\xffx")                     | connection PROTOCOL_ERROR
+6.2   a block cut by another stream's      | c.frame(HEADERS, 1, c.next, c.block(c.pseudo("/ok"))); c.headers(c.next + 2, c.pseudo("/ok")) | connection PROTOCOL_ERROR
+6.3   PRIORITY on stream 0                 | c.frame(PRIORITY, 0, 0, b"\0\0\0\1\1")                             | connection PROTOCOL_ERROR
+6.3   PRIORITY of four bytes               | c.frame(PRIORITY, 0, o, b"\0\0\0\1")                               | stream FRAME_SIZE_ERROR or connection FRAME_SIZE_ERROR
+6.4   RST_STREAM on stream 0               | c.reset(0)                                                         | connection PROTOCOL_ERROR
+6.4   RST_STREAM of three bytes            | c.frame(RST_STREAM, 0, o, b"\0\0\0")                               | connection FRAME_SIZE_ERROR
+6.5   SETTINGS on a stream                 | c.frame(SETTINGS, 0, o)                                            | connection PROTOCOL_ERROR
+6.5   SETTINGS of five bytes               | c.frame(SETTINGS, 0, 0, b"12345")                                  | connection FRAME_SIZE_ERROR
+6.5   an acknowledgement with settings     | c.frame(SETTINGS, ACK, 0, setting(window=1))                       | connection FRAME_SIZE_ERROR
+6.5.2 ENABLE_PUSH 2                        | c.frame(SETTINGS, 0, 0, setting(push=2))                           | connection PROTOCOL_ERROR
+6.5.2 a window beyond 2^31-1               | c.frame(SETTINGS, 0, 0, setting(window=1 << 31))                   | connection FLOW_CONTROL_ERROR
+6.5.2 frames below 16384                   | c.frame(SETTINGS, 0, 0, setting(frame=16383))                      | connection PROTOCOL_ERROR
+6.5.2 frames beyond 2^24-1                 | c.frame(SETTINGS, 0, 0, setting(frame=1 << 24))                    | connection PROTOCOL_ERROR
+6.5.2 an unknown setting                   | c.frame(SETTINGS, 0, 0, struct.pack(">HI", 0xfafa, 7))             | fine
+6.6   PUSH_PROMISE by a client             | c.frame(PUSH_PROMISE, 4, o, struct.pack(">I", 2) + c.block(c.pseudo("/ok"))) | connection PROTOCOL_ERROR
+6.7   PING on a stream                     | c.frame(PING, 0, o, b"12345678")                                   | connection PROTOCOL_ERROR
+6.7   PING of seven bytes                  | c.frame(PING, 0, 0, b"1234567")                                    | connection FRAME_SIZE_ERROR
+6.7   an answer to no PING                 | c.frame(PING, ACK, 0, b"12345678")                                 | fine
+6.8   GOAWAY on a stream                   | c.frame(GOAWAY, 0, o, b"\0" * 8)                                   | connection PROTOCOL_ERROR
+6.8   GOAWAY of four bytes                 | c.frame(GOAWAY, 0, 0, b"\0" * 4)                                   | connection FRAME_SIZE_ERROR
+6.9   a window opened by nothing           | c.window(0, 0)                                                     | connection PROTOCOL_ERROR
+6.9   a stream's window opened by nothing  | c.window(o, 0)                                                     | stream PROTOCOL_ERROR or connection PROTOCOL_ERROR
+6.9   WINDOW_UPDATE of three bytes         | c.frame(WINDOW_UPDATE, 0, 0, b"\0\0\1")                            | connection FRAME_SIZE_ERROR
+6.9.1 a window beyond 2^31-1               | c.window(0, (1 << 31) - 1)                                         | connection FLOW_CONTROL_ERROR
+6.9.1 a stream's window beyond 2^31-1      | c.window(o, (1 << 31) - 1)                                         | stream FLOW_CONTROL_ERROR or connection FLOW_CONTROL_ERROR
+6.9.1 more than the window                 | [c.data(o, b"x" * 16384) for _ in range(1500)]                     | stream FLOW_CONTROL_ERROR or connection FLOW_CONTROL_ERROR | held
+6.9.2 a window made beyond by SETTINGS     | c.window(o, 1000); c.frame(SETTINGS, 0, 0, setting(window=(1 << 31) - 1)) | connection FLOW_CONTROL_ERROR or stream FLOW_CONTROL_ERROR
+6.10  CONTINUATION behind nothing          | c.frame(CONTINUATION, 4, o, b"")                                   | connection PROTOCOL_ERROR
+6.10  CONTINUATION on another stream       | c.frame(HEADERS, 1, c.next, c.block(c.pseudo("/ok"))); c.frame(CONTINUATION, 4, c.next + 2, b"") | connection PROTOCOL_ERROR
+6.10  CONTINUATION behind END_HEADERS      | c.headers(c.next, c.pseudo("/ok")); c.frame(CONTINUATION, 4, c.next, b"") | connection PROTOCOL_ERROR
+6.10  a block in three frames              | b = c.block(c.pseudo("/ok")); c.open(c.next); c.frame(HEADERS, 1, c.next, b[:3]); c.frame(CONTINUATION, 0, c.next, b[3:6]); c.frame(CONTINUATION, 4, c.next, b[6:]) | status 200
+8.1   a second block that does not end     | c.headers(o, [("x", "y")], end=False)                              | stream PROTOCOL_ERROR
+8.1   trailers                             | c.data(o, b"x"); c.headers(o, [("x", "y")])                        | fine
+8.1   a pseudo-header field in trailers    | c.data(o, b"x"); c.headers(o, [(":path", "/")])                    | stream PROTOCOL_ERROR or fine
+8.1.1 less than Content-Length             | s = c.request("/ok", "POST", end=False, fields=[("content-length", "5")]); c.data(s, b"x", end=True); c.next = s | status 400
+8.1.1 more than Content-Length             | s = c.request("/ok", "POST", end=False, fields=[("content-length", "1")]); c.data(s, b"xy"); c.next = s | status 400
+8.1.1 Content-Length and no body           | c.send("/ok", "POST", [("content-length", "5")])                   | status 400
+8.2   an empty name                        | c.send("/ok", fields=[("", "x")])                                  | status 400
+8.2.1 upper case in a name                 | c.send("/ok", fields=[("X-Y", "x")])                               | status 400
+8.2.1 a space in a name                    | c.send("/ok", fields=[("x y", "x")])                               | status 400
+8.2.1 a colon in a name                    | c.send("/ok", fields=[("x:y", "x")])                               | status 400
+8.2.1 a line break in a value              | c.send("/ok", fields=[("x", "a\r\nb: c")])                         | status 400
+8.2.1 a NUL in a value                     | c.send("/ok", fields=[("x", "a\0b")])                              | status 400
+8.2.1 a space before a value               | c.send("/ok", fields=[("x", " a")])                                | status 400
+8.2.1 a tab behind a value                 | c.send("/ok", fields=[("x", "a\t")])                               | status 400
+8.2.2 Connection                           | c.send("/ok", fields=[("connection", "close")])                    | status 400
+8.2.2 Keep-Alive                           | c.send("/ok", fields=[("keep-alive", "timeout=5")])                | status 400
+8.2.2 Proxy-Connection                     | c.send("/ok", fields=[("proxy-connection", "close")])              | status 400
+8.2.2 Transfer-Encoding                    | c.send("/ok", fields=[("transfer-encoding", "chunked")])           | status 400
+8.2.2 Upgrade                              | c.send("/ok", fields=[("upgrade", "h2c")])                         | status 400
+8.2.2 TE other than trailers               | c.send("/ok", fields=[("te", "trailers, deflate")])                | status 400
+8.2.2 TE: trailers                         | c.send("/ok", fields=[("te", "trailers")])                         | status 200
+8.2.3 crumbs of a cookie                   | c.send("/ok", fields=[("cookie", "a=b"), ("cookie", "c=d")])       | status 200
+8.3   an unknown pseudo-header field       | c.send("/ok", other="x")                                           | status 400
+8.3   an answer's pseudo-header field      | c.send("/ok", status="200")                                        | status 400
+8.3   a pseudo-header field behind another field | c.headers(c.next, [("x", "y")] + c.pseudo("/ok"))             | status 400
+8.3.1 no :method                           | c.send("/ok", method=None)                                         | status 400
+8.3.1 no :scheme                           | c.send("/ok", scheme=None)                                         | status 400
+8.3.1 no :path                             | c.send(None)                                                       | status 400
+8.3.1 an empty :path                       | c.send("")                                                         | status 400
+8.3.1 :path twice                          | c.headers(c.next, c.pseudo("/ok") + [(":path", "/")])              | status 400
+8.3.1 an absolute :path                    | c.send("https://a.test/ok")                                        | status 400
+8.3.1 '*' by GET                           | c.send("*")                                                        | status 400
+8.3.1 user information in :authority       | c.send("/ok", authority="u@a.test")                                | status 400
+8.3.1 Host beside another :authority       | c.send("/ok", fields=[("host", "b.test")])                         | status 400
+8.3.1 Host instead of :authority           | c.send("/ok", authority=None, fields=[("host", "a.test")])         | status 200
+8.3.1 neither                              | c.send("/ok", authority=None)                                      | status 400
+8.3.1 :scheme http inside TLS              | c.send("/ok", scheme="http")                                       | status 400
+8.5   CONNECT with :path                   | c.send("/ok", "CONNECT")                                           | status 400
+8.5   CONNECT                              | c.send(None, "CONNECT", scheme=None, authority="a.test:443")       | status 400
+'''
+
+CODE = '''
+NAMES = ["NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
+         "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM"]
+
+class Ruled(H2):
+    def open(self, stream):
+        self.answers.setdefault(stream, Answer()).reset = None
+    def send(self, path, method="GET", fields=(), **pseudo):
+        self.headers(self.next, self.pseudo(path, method, **pseudo) + list(fields))
+
+def rule(code, kind):
+    c = Ruled(tls("a.test", alpn=["h2"]), start=kind != "bare")
+    s = o = None
+    if kind != "bare":
+        s = c.request("/ok")
+        c.answer(s)
+        o = c.request("/held" if kind == "held" else "/ok", "POST", end=False)
+    n = c.next
+    exec(code, dict(globals(), c=c, s=s, o=o))
+    if kind != "bare" and c.next == n and n in c.answers:
+        a = c.answer(n)
+        if a.status:
+            return "status " + str(a.status) if c.settle() else "connection"
+    if kind == "bare":
+        c.c.timeout(5)
+        return "connection" if c.end() is None else "connection " + NAMES[c.goaway]
+    if not c.settle():
+        return "connection" if c.goaway is None else "connection " + NAMES[c.goaway]
+    if c.goaway:
+        return "connection " + NAMES[c.goaway]
+    c.settle() # a second look: what was reset meanwhile
+    resets = [a.reset for a in c.answers.values() if a.reset]
+    return "stream " + NAMES[resets[0]] if resets else "fine"
+
+for row in json.loads(%r):
+    try:
+        report(rule(row["code"], row["kind"]))
+    except Exception as e:
+        report("failed: " + repr(e))
+'''
+
+
+def rows():
+    for line in RULES.strip().split("\n"):
+        parts = [p.strip() for p in line.replace("5 | PADDED", "5 + PADDED").split(" | ")]
+        section, name = parts[0].split(None, 1)
+        yield {"section": section, "name": name, "code": parts[1], "wanted": parts[2].split(" or "),
+               "kind": parts[3] if len(parts) > 3 else ""}
+
+
+@tap.test(timeout=150)
+def the_rules_of_rfc_9113(t):
+    release = threading.Event()
+    t.after(release.set)
+
+    def answer(connection, request):
+        if request.target == "/held":
+            release.wait(60)
+        connection.read_body(request)
+        return response(200, "ok")
+    server = t.use(RawServer(tls=pki.leaf("a.test"), answer=answer))
+    table = list(rows())
+    r = client.run(POLICY, [h2.CLIENT, CODE % json.dumps(table)], resolve=[server.resolve("a.test")], upstream_ca=pki.ca,
+                   timeout=120)
+    tap.equal(len(r.reports), len(table))
+    broken = ["%s %s: %s, not %s" % (row["section"], row["name"], got, " or ".join(row["wanted"]))
+              for row, got in zip(table, r.reports) if got not in row["wanted"]]
+    tap.equal(broken, [])
+
+
+# ---- limits ----
+
+LIMITS = [
+    ("resets of streams just begun", 'for _ in range(3000): c.reset(c.request("/ok"))'),
+    ("pings", 'for _ in range(300): c.raw(c.packed(PING, 0, 0, b"12345678") * 100)'),
+    ("settings", 'for _ in range(300): c.raw(c.packed(SETTINGS, 0, 0) * 100)'),
+    ("empty data frames", 's = c.request("/ok", "POST", end=False)\nfor _ in range(300): c.raw(c.packed(DATA, 0, s) * 100)'),
+    ("windows opened byte by byte", 'for _ in range(300): c.raw(c.packed(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)) * 100)'),
+    ("priorities", 'for _ in range(300): c.raw(c.packed(PRIORITY, 0, 1, b"\\0\\0\\0\\0\\1") * 100)'),
+    ("continuations", 'c.frame(HEADERS, 1, 1, c.block(c.pseudo("/ok")))\n'
+                      'for i in range(300): c.raw(c.packed(CONTINUATION, 0, 1, c.block([("x%d" % i, "y")])))'),
+    ("continuations without bytes", 'c.frame(HEADERS, 1, 1, c.block(c.pseudo("/ok")))\n'
+                                    'for i in range(300): c.raw(c.packed(CONTINUATION, 0, 1))'),
+]
+
+
+@tap.test(timeout=120)
+def who_only_makes_work_is_shown_out(t):
+    server = t.use(RawServer(tls=pki.leaf("a.test")))
+    r = client.run(POLICY, [h2.CLIENT, '''
+        for code in %r:
+            c = h2("a.test")
+            exec(code)
+            report(c.end())
+        report(h2("a.test").get("/ok").status)
+    ''' % [code for _, code in LIMITS]], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, timeout=100)
+    for (name, _), got in zip(LIMITS, r.reports):
+        tap.ok(got in (11, None), "%s: %r" % (name, got))
+    tap.equal(r.reports[-1], 200)
+    tap.equal([v["code"] for v in r.verdicts(verdict="deny") if v["code"].startswith("http2")], ["http2-flood"] * len(LIMITS))
+
+
+@tap.test
+def lists_of_fields_have_limits(t):
+    server = t.use(RawServer(tls=pki.leaf("a.test")))
+    r = client.run(POLICY, [h2.CLIENT, '''
+        c = h2("a.test")
+        report(c.get("/ok", fields=[("x%d" % i, "y") for i in range(100)]).status)
+        report(c.get("/ok", fields=[("x%d" % i, "y") for i in range(200)]).status)
+        def many(fields):
+            s, c.next = c.next, c.next + 2
+            c.answers[s] = Answer(); c.answers[s].reset = None
+            block = c.block(c.pseudo("/ok") + fields)
+            c.frame(HEADERS, 1, s, block[:16000])
+            rest = block[16000:]
+            while len(rest) > 16000:
+                c.frame(CONTINUATION, 0, s, rest[:16000])
+                rest = rest[16000:]
+            c.frame(CONTINUATION, 4, s, rest)
+            return c.answer(s).status
+        report(many([("x", "y" * 60000)]), many([("x", "y" * 33000), ("z", "y" * 33000)]))
+        # small in the frame, large in the list: one long field in the table, said again and again
+        block = b"\\x40\\x01x\\x7f\\xa1\\x1e" + b"v" * 4000
+        s, c.next = c.next, c.next + 2
+        c.answers[s] = Answer(); c.answers[s].reset = None
+        c.frame(HEADERS, END_STREAM | END_HEADERS, s, c.block(c.pseudo("/ok")) + block + b"\\xbe" * 10000)
+        report(c.answer(s).status)
+        report(c.get("/ok").status)
+    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    tap.equal(r.reports, [200, 431, [200, 431], 431, 200])
+
+
+@tap.test
+def honest_use_is_no_flood(t):
+    server = t.use(RawServer(tls=pki.leaf("a.test"), answer=response(200, "x" * 100000)))
+    r = client.run(POLICY, [h2.CLIENT, '''
+        c = h2("a.test")
+        for i in range(400):
+            a = c.get("/ok/%d" % i)
+            if not a.whole:
+                report(i, a.status, c.goaway)
+        for i in range(150):
+            c.reset(c.request("/ok/given-up"))
+        report(c.settle(), c.get("/ok").status)
+    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, timeout=60)
+    tap.equal(r.reports, [[True, 200]])
+
+
+if __name__ == "__main__":
+    tap.main()
