@@ -42,7 +42,8 @@ static const char *const methods[] = {"GET", "POST", "GET,POST", "*"};
 static const char *const schemes[] = {"https", "https", "http"};
 static const char *const hosts[] = {"a.test", "b.test", "*.test", "*.a.test", "x.a.test", "*"};
 static const char *const ports[] = {"", "", ":8443", ":*"};
-static const char *const paths[] = {"", "/", "/x", "/x/*", "/x/**", "/*/y", "/x/y"};
+static const char *const paths[] = {"", "/", "/x", "/x/*", "/x/**", "/*/y", "/x/y", "~/x(/.*)?"};
+static const char *const limits[] = {"", "", "limit 5/h", "limit 7/h"};
 static const char *const refs[] = {"", "refs/heads/main", "refs/heads/*", "refs/heads/**", "refs/tags/v"};
 static const char *const also[] = {"", "", "also bundle-uri", "also any-object packfile-uris"};
 static const char *const ops[] = {"", "create", "delete", "force", "update", "create update delete force"};
@@ -74,7 +75,7 @@ enum kind { HTTP, FETCH, PUSH, TUNNEL, LFS };
 
 struct spec {
     enum kind kind;
-    unsigned verb, method, scheme, host, port, path, ref, op, where, files, word, also, brings;
+    unsigned verb, method, scheme, host, port, path, ref, op, where, files, word, also, brings, limit;
 };
 
 static struct spec random_spec(void) {
@@ -90,6 +91,7 @@ static struct spec random_spec(void) {
                      .host = PICK(hosts),
                      .port = PICK(ports),
                      .path = PICK(paths),
+                     .limit = PICK(limits),
                      .ref = PICK(refs),
                      .op = PICK(ops),
                      .word = PICK(words)};
@@ -118,6 +120,8 @@ static void put_spec(const struct spec *s, struct buf *out) {
         buf_printf(out, " %s", words[s->word]);
     if (s->kind == HTTP || s->kind == LFS)
         buf_printf(out, " %s", wheres[s->where]);
+    if (*verbs[s->verb] != 'd')
+        buf_printf(out, " %s", limits[s->limit]);
     buf_putc(out, '\n');
 }
 
@@ -145,6 +149,13 @@ static bool slow_host(const char *pattern, const char *host) {
         return strcmp(pattern, host) == 0;
     size_t n = strlen(host), m = strlen(pattern + 1);
     return n > m && strcmp(host + n - m, pattern + 1) == 0;
+}
+
+/* One regular expression is enough to be read by hand. */
+static bool slow_pattern(const char *p, const char *text) {
+    if (*p == '~')
+        return strncmp(text, "/x", 2) == 0 && (text[2] == 0 || text[2] == '/');
+    return slow_glob(p, text);
 }
 
 struct probe {
@@ -206,11 +217,11 @@ static bool slow_op(const char *list, bool deny, enum facts_op op) {
 /* A path that loses its final slash matches a deny as well. */
 static bool slow_path(const struct spec *s, const char *path, bool deny) {
     char shorter[64];
-    if (*paths[s->path] == 0 || slow_glob(paths[s->path], path))
+    if (*paths[s->path] == 0 || slow_pattern(paths[s->path], path))
         return true;
     size_t n = strlen(path);
     snprintf(shorter, sizeof shorter, "%.*s", n ? (int)n - 1 : 0, path);
-    return deny && n && path[n - 1] == '/' && slow_glob(paths[s->path], shorter);
+    return deny && n && path[n - 1] == '/' && slow_pattern(paths[s->path], shorter);
 }
 
 static bool slow_word(const struct spec *s, const struct probe *q, bool loose) {
@@ -272,6 +283,14 @@ static enum verdict_action slow_judge(const struct spec *rules, size_t n, const 
     if (ask || (hold && (allow || tunnel)))
         return VERDICT_ASK;
     return allow ? VERDICT_ALLOW : tunnel ? VERDICT_TUNNEL : VERDICT_DENY;
+}
+
+/* The first allow that matches sets the terms. */
+static uint32_t slow_limit(const struct spec *rules, size_t n, const struct probe *q) {
+    for (size_t i = 0; i < n; i++)
+        if (verbs[rules[i].verb][1] == 'l' && slow_matches(&rules[i], q, false))
+            return *limits[rules[i].limit] ? (uint32_t)(limits[rules[i].limit][6] - '0') : 0;
+    return 0;
 }
 
 /* --- the properties ---------------------------------------------------------------------------------------- */
@@ -394,7 +413,8 @@ static void test_random_policies(void **state) {
             struct probe q = random_probe();
             struct verdict v = ask(p, &q), w = ask(other, &q);
             enum verdict_action wanted = slow_judge(rules, n, &q);
-            if (v.action != wanted || v.action != w.action || v.reason != w.reason) {
+            bool terms = wanted != VERDICT_ALLOW || v.limit == slow_limit(rules, n, &q);
+            if (v.action != wanted || v.action != w.action || v.reason != w.reason || !terms) {
                 struct buf text;
                 buf_init(&text, 1 << 16);
                 policy_describe(p, POLICY_TEXT, &text);
