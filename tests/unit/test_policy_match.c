@@ -277,6 +277,40 @@ static void test_credential(void **state) {
     policy_free(p);
 }
 
+/* What rules there are about an origin, whatever they say of it. */
+static void test_about(void **state) {
+    struct policy *p =
+        load_text("tunnel https://a.test\nallow GET https://both.test/x\ntunnel https://both.test\n"
+                  "deny GET https://denied.test/\ntunnel https://denied.test\ntunnel https://*.wide.test:*\n"
+                  "ask push https://asked.test/r refs/heads/*\nallow GET http://a.test/\n"
+                  "allow GET https://a.test:8443/\n");
+    static const struct {
+        const char *url;
+        bool tunnels, reads;
+    } rows[] = {
+        {"https://a.test", true, false},      {"http://a.test", false, true},
+        {"https://a.test:8443", false, true}, {"https://both.test", true, true},
+        {"https://denied.test", true, false}, {"https://x.y.wide.test:99", true, false},
+        {"https://wide.test", false, false},  {"https://asked.test", false, true},
+        {"https://10.9.0.1", false, false},
+    };
+    (void)state;
+    assert_true(policy_tunnels(p));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct asking a;
+        bool tunnels, reads;
+        asking_init(&a, FACTS_TUNNEL, "", rows[i].url);
+        policy_about(p, &a.f, &tunnels, &reads);
+        if (tunnels != rows[i].tunnels || reads != rows[i].reads)
+            fail_msg("%s: %d %d", rows[i].url, tunnels, reads);
+        buf_release(&a.path);
+    }
+    policy_free(p);
+    p = load_text("allow GET https://a.test/\n");
+    assert_false(policy_tunnels(p));
+    policy_free(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hosts),
@@ -289,6 +323,7 @@ int main(void) {
         cmocka_unit_test(test_asterisk),
         cmocka_unit_test(test_index),
         cmocka_unit_test(test_credential),
+        cmocka_unit_test(test_about),
     };
     return cmocka_run_group_tests_name("policy_match", tests, NULL, NULL);
 }
