@@ -90,6 +90,17 @@ def a_clone_holds_what_permitted_refs_lead_to(t, version):
 
 
 @each_version
+def a_hidden_tag_of_a_permitted_commit_stays_hidden(t, version):
+    repo = Repository(t)
+    # git asks for the tags of what it gets, and the server would send each that it has
+    r = repo.run("git clone -q --single-branch --branch main %s w; cd w; git cat-file --batch-check --batch-all-objects; git fetch -q --tags; git tag" % URL, version=version)
+    tap.equal((r.code, r.out.splitlines()[-1]), (0, "v1"))
+    tap.lacks(r.out, repo.tag("internal"))
+    r = repo.run("git clone -q --single-branch --branch main %s w; cd w; git tag" % URL, policy=pushes.FETCH, version=version)
+    tap.equal(r.out.split(), ["internal", "v1"])
+
+
+@each_version
 def one_branch_and_shallow_clones(t, version):
     repo = Repository(t)
     r = repo.run("git clone -q --depth 1 --branch main %s w; cd w; git rev-list HEAD | wc -l; git fetch -q --deepen 1; git rev-list HEAD | wc -l; "
