@@ -163,7 +163,7 @@ struct roots {
 /* Compares `n` commits' trees, the first of which is the new one. */
 static int changes_compare(struct git_changes *c, const uint8_t *const *ids, unsigned n, uint32_t commit) {
     struct git_sides sides = {.n = n, .commit = commit};
-    struct roots roots;
+    struct roots roots = {.tree = {{0}}};
     bool missing = false;
     for (unsigned i = 0; i < n; i++) {
         sides.root[i] = NULL;

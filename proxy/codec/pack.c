@@ -312,7 +312,7 @@ static int pack_body(struct pack *p, struct slice in, size_t *used) {
     *used = given - z->avail_in;
     size_t made = room - z->avail_out;
     if (!p->now.data && p->now.came < sizeof p->now.head)
-        memcpy(p->now.head + p->now.came, discard,
+        memcpy(p->now.head + p->now.came, to,
                made < sizeof p->now.head - p->now.came ? made : sizeof p->now.head - (size_t)p->now.came);
     p->now.came += made;
     if (zr == Z_MEM_ERROR)

@@ -184,7 +184,7 @@ static int compare(const void *a, const void *b) {
 
 /* The paths, sorted, with '@' behind links. */
 static void join(const struct git_texts *texts, char *out, size_t room) {
-    char *list[64];
+    char *list[64] = {NULL};
     size_t at = 0;
     assert_true(texts->n < 64);
     for (size_t i = 0; i < texts->n; i++) {
@@ -202,7 +202,7 @@ static void join(const struct git_texts *texts, char *out, size_t room) {
 
 /* Words of `a` and `b`, sorted, as join gives them. */
 static void sum(const char *a, const char *b, char *out, size_t room) {
-    char copy[1200], *list[64], *save = NULL;
+    char copy[1200], *list[64] = {NULL}, *save = NULL;
     size_t n = 0, at = 0;
     snprintf(copy, sizeof copy, "%s %s", a, b);
     for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save))
