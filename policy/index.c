@@ -70,10 +70,10 @@ bool policy_tunnels(const struct policy *p) {
     return p->tunnels;
 }
 
-void policy_about(const struct policy *p, const struct facts *f, bool *tunnels, bool *reads) {
+struct policy_about policy_about(const struct policy *p, const struct facts *f) {
+    struct policy_about about = {false};
     const struct index_slot *lists[INDEX_LISTS_MAX];
     size_t n = index_find(&p->index, f->host, f->host_is_address, lists);
-    *tunnels = *reads = false;
     for (size_t l = 0; l < n; l++)
         for (uint32_t k = 0; k < lists[l]->n; k++) {
             const struct rule *r = &p->rules[lists[l]->rules[k]];
@@ -81,7 +81,9 @@ void policy_about(const struct policy *p, const struct facts *f, bool *tunnels, 
             if (r->deny || t->scheme != f->scheme || (!t->any_port && t->port != f->port) ||
                 (f->host_is_address && t->host_kind != RULE_HOST_EXACT))
                 continue;
-            *tunnels |= r->verb == TREE_TUNNEL;
-            *reads |= r->verb != TREE_TUNNEL;
+            about.tunnels |= r->verb == TREE_TUNNEL;
+            about.reads |= r->verb != TREE_TUNNEL;
+            about.pushes |= r->action == TREE_PUSH;
         }
+    return about;
 }

@@ -152,9 +152,13 @@ bool policy_question(const struct policy *p, const struct facts *f, struct verdi
  */
 bool policy_limits_fetch(const struct policy *p, const struct facts *f);
 
-/* What rules there are about an origin (facts' scheme, host and port), whatever they say of it: some that pass its TLS
- * through unread, and some that permit to read what goes there (or ask a person). */
-void policy_about(const struct policy *p, const struct facts *f, bool *tunnels, bool *reads);
+/* What rules there are about an origin (facts' scheme, host and port), whatever they say of it. */
+struct policy_about {
+    bool tunnels; /* some pass its TLS through unread */
+    bool reads;   /* some permit to read what goes there (or ask a person) */
+    bool pushes;  /* … a push of git's, that is */
+};
+struct policy_about policy_about(const struct policy *p, const struct facts *f);
 /* Whether a rule passes anything through unread, wherever. */
 bool policy_tunnels(const struct policy *p);
 

@@ -262,16 +262,17 @@ static bool tunnel_limited(struct conn *conn) {
 static void tunnel_decide(struct conn *conn) {
     struct tunnel *t = conn->tunnel;
     const char *why = NULL, *code = tunnel_obstacle(conn, &why);
-    bool named = t->hello.kind == CLIENTHELLO_NAME, tunnels, reads;
+    bool named = t->hello.kind == CLIENTHELLO_NAME;
     /* without a name in it, the one that was dialled tells which rule does not come to bear */
     t->facts = (struct facts){.kind = FACTS_TUNNEL,
                               .scheme = URL_HTTPS,
                               .host = named ? url_host_slice(&t->hello.name) : tunnel_dialed(conn),
                               .port = conn->port};
-    policy_about(conn->box->policy, &t->facts, &tunnels, &reads);
+    struct policy_about about = policy_about(conn->box->policy, &t->facts);
     policy_judge(conn->box->policy, &t->facts, &t->verdict);
     bool through = t->verdict.action == VERDICT_TUNNEL;
-    if (!tunnels || slice_eq(t->facts.host, SLICE(INTERNAL_HOST)) || (reads && (code || !through)))
+    if (!about.tunnels || slice_eq(t->facts.host, SLICE(INTERNAL_HOST)) ||
+        (about.reads && (code || !through)))
         tunnel_pass_on(conn);
     else if (!through)
         tunnel_refuse_policy(conn);

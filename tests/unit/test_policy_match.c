@@ -286,23 +286,23 @@ static void test_about(void **state) {
                   "allow GET https://a.test:8443/\n");
     static const struct {
         const char *url;
-        bool tunnels, reads;
+        bool tunnels, reads, pushes;
     } rows[] = {
         {"https://a.test", true, false},      {"http://a.test", false, true},
         {"https://a.test:8443", false, true}, {"https://both.test", true, true},
         {"https://denied.test", true, false}, {"https://x.y.wide.test:99", true, false},
-        {"https://wide.test", false, false},  {"https://asked.test", false, true},
+        {"https://wide.test", false, false},  {"https://asked.test", false, true, true},
         {"https://10.9.0.1", false, false},
     };
     (void)state;
     assert_true(policy_tunnels(p));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct asking a;
-        bool tunnels, reads;
         asking_init(&a, FACTS_TUNNEL, "", rows[i].url);
-        policy_about(p, &a.f, &tunnels, &reads);
-        if (tunnels != rows[i].tunnels || reads != rows[i].reads)
-            fail_msg("%s: %d %d", rows[i].url, tunnels, reads);
+        struct policy_about about = policy_about(p, &a.f);
+        if (about.tunnels != rows[i].tunnels || about.reads != rows[i].reads ||
+            about.pushes != rows[i].pushes)
+            fail_msg("%s: %d %d %d", rows[i].url, about.tunnels, about.reads, about.pushes);
         buf_release(&a.path);
     }
     policy_free(p);
