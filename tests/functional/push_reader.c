@@ -64,7 +64,13 @@ static int refuse(void) {
 }
 
 static void classify_line(struct slice line, struct buf *path) {
-    static const char *const kinds[] = {"not", "discover-fetch", "discover-push", "fetch", "push", "refused"};
+    static const char *const kinds[] = {[GIT_NOT] = "not",
+                                        [GIT_DISCOVER_FETCH] = "discover-fetch",
+                                        [GIT_DISCOVER_PUSH] = "discover-push",
+                                        [GIT_FETCH] = "fetch",
+                                        [GIT_PUSH] = "push",
+                                        [GIT_ARCHIVE] = "archive",
+                                        [GIT_REFUSED] = "refused"};
     struct slice method, target, type, raw, query;
     struct git_request git;
     bool has_query;
