@@ -156,7 +156,7 @@ bool policy_limits_fetch(const struct policy *p, const struct facts *f);
 struct policy_about {
     bool tunnels; /* some pass its TLS through unread */
     bool reads;   /* some permit to read what goes there (or ask a person) */
-    bool pushes;  /* … a push of git's, that is */
+    bool git;     /* … some of them a fetch or a push of git's */
 };
 struct policy_about policy_about(const struct policy *p, const struct facts *f);
 /* Whether a rule passes anything through unread, wherever. */

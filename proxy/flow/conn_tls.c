@@ -47,17 +47,17 @@ static bool conn_fits_http2(const SSL *ssl) {
 }
 
 /*
- * May git push here? Then HTTP/1.1 is spoken. What git 2.39 with libcurl 7.88 sends of a long push over HTTP/2 can end
- * in a standstill: when the stream has waited for room near its end, which it does wherever a verdict hangs on the
- * pack, libcurl asks git for more after git has said that there is none, and git waits for an answer that only the
- * end of the request would bring.
+ * May git speak to this host? Then HTTP/1.1 is spoken. What git 2.39 with libcurl 7.88 sends in pieces over HTTP/2, a
+ * long push or a fetch with many refs, can end in a standstill: where the stream has waited near its end, libcurl seems
+ * to ask git for more after git has said that there is none, and git waits for an answer that only the end of the
+ * request would bring.
  */
-static bool conn_may_push(const struct conn *conn) {
+static bool conn_for_git(const struct conn *conn) {
     struct facts f = {.scheme = URL_HTTPS,
                       .host = url_host_slice(&conn->sni),
                       .host_is_address = conn->sni.kind != URL_HOST_NAME,
                       .port = conn->port};
-    return policy_about(conn->box->policy, &f).pushes;
+    return policy_about(conn->box->policy, &f).git;
 }
 
 /* One of ours or nothing: a list without them is not refused, since a client that insists ends the handshake by
@@ -65,7 +65,7 @@ static bool conn_may_push(const struct conn *conn) {
 static int conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *n, const unsigned char *in,
                             unsigned in_n, void *arg) {
     static const unsigned char ours[] = "\x02h2\x08http/1.1";
-    size_t skip = conn_fits_http2(ssl) && !conn_may_push(SSL_get_app_data(ssl)) ? 0 : 3;
+    size_t skip = conn_fits_http2(ssl) && !conn_for_git(SSL_get_app_data(ssl)) ? 0 : 3;
     (void)arg;
     unsigned char *chosen;
     if (SSL_select_next_proto(&chosen, n, ours + skip, (unsigned)(sizeof ours - 1 - skip), in, in_n) !=

@@ -439,15 +439,16 @@ def node(t):
 
 
 @tap.test
-def where_git_may_push_http_1_is_spoken(t):
+def where_git_may_go_http_1_is_spoken(t):
     server = t.use(RawServer(tls=pki.leaf("a.test", "b.test"), answer=response(200, "ok")))
     versions = []
     for policy in (POLICY, POLICY + "allow push https://a.test/r refs/heads/*\n",
+                   POLICY + "allow fetch https://a.test/r\n",
                    POLICY + "allow push https://b.test/r refs/heads/*\ndeny push https://a.test/r refs/heads/*\n"):
         r = exeat.run(policy, ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version}", "https://a.test/ok"],
                       resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
         versions.append(r.out)
-    tap.equal(versions, ["2", "1.1", "2"])
+    tap.equal(versions, ["2", "1.1", "1.1", "2"])
 
 
 if __name__ == "__main__":

@@ -286,7 +286,7 @@ static void test_about(void **state) {
                   "allow GET https://a.test:8443/\n");
     static const struct {
         const char *url;
-        bool tunnels, reads, pushes;
+        bool tunnels, reads, git;
     } rows[] = {
         {"https://a.test", true, false},      {"http://a.test", false, true},
         {"https://a.test:8443", false, true}, {"https://both.test", true, true},
@@ -300,9 +300,8 @@ static void test_about(void **state) {
         struct asking a;
         asking_init(&a, FACTS_TUNNEL, "", rows[i].url);
         struct policy_about about = policy_about(p, &a.f);
-        if (about.tunnels != rows[i].tunnels || about.reads != rows[i].reads ||
-            about.pushes != rows[i].pushes)
-            fail_msg("%s: %d %d %d", rows[i].url, about.tunnels, about.reads, about.pushes);
+        if (about.tunnels != rows[i].tunnels || about.reads != rows[i].reads || about.git != rows[i].git)
+            fail_msg("%s: %d %d %d", rows[i].url, about.tunnels, about.reads, about.git);
         buf_release(&a.path);
     }
     policy_free(p);

@@ -9,13 +9,17 @@ import tap
 
 BASIC = "Basic " + base64.b64encode(b"x-access-token:SECRET-A").decode()
 BEARER = "Bearer SECRET-A"
+ADVERTISED = "001e# service=git-upload-pack\n0000" "0047%s capabilities^{}\0agent=git\n0000" % ("0" * 40)
 
 
 def strict(connection, request):
     """401 for any but the form that this place wants."""
     wanted = BASIC if ".git/" in request.target or request.header("host") == "github.test" else BEARER
     good = request.all("authorization") == [wanted]
-    connection.send(raw.response(200, "good\n") if good else raw.response(401, "bad\n", reason="Unauthorized"))
+    answer = raw.response(200, "good\n")
+    if ".git/" in request.target:
+        answer = raw.response(200, ADVERTISED, [("Content-Type", "application/x-git-upload-pack-advertisement")])
+    connection.send(answer if good else raw.response(401, "bad\n", reason="Unauthorized"))
 
 
 def run(t, vault, urls, policy):
@@ -33,7 +37,9 @@ def by_path(t):
             "    inject basic x-access-token for https://g.test/**.git/**\n    inject bearer for https://g.test/api/**\n"
     policy = "allow fetch https://g.test/** with g\nallow GET https://g.test/** with g\n"
     r, server = run(t, vault, ["https://g.test/a/r.git/info/refs?service=git-upload-pack", "https://g.test/api/v4/user"], policy)
-    tap.equal(r.out, "good\ngood\n")
+    tap.contains(r.out, "# service=git-upload-pack\n")
+    tap.contains(r.out, "good\n")
+    tap.lacks(r.out, "bad")
     r, server = run(t, vault, ["https://g.test/elsewhere"], policy)
     tap.equal(server.requests, [], "no form is for this path: nothing may go there in the credential's name")
     tap.contains(r.out, "has no form for this path")
