@@ -9,6 +9,7 @@
 #include "proxy/codec/git_changes_internal.h"
 #include "proxy/codec/git_objects_internal.h"
 #include "proxy/codec/pack.h"
+#include "tests/unit/git_support.h"
 #include "tests/unit/mutate.h"
 
 /*
@@ -93,52 +94,9 @@ static const char script[] =
     "k=0; while read n o t tr rest; do printf \"$t\\n^$o\\n$(echo $tr | sed 's/^/^/')\\n\" | "
     "git pack-objects -q --stdout --revs --thin > ../$n.pack; done < ../cases\n";
 
-static char dir[2][64];
-
-static struct slice load(unsigned which, const char *name) {
-    char path[256];
-    struct buf b;
-    snprintf(path, sizeof path, "%s/%s", dir[which], name);
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    buf_init(&b, 16 << 20);
-    char piece[4096];
-    for (size_t n; (n = fread(piece, 1, sizeof piece, f)) > 0;)
-        assert_int_equal(buf_put(&b, slice_make(piece, n)), 0);
-    fclose(f);
-    assert_non_null(buf_cstr(&b));
-    return buf_slice(&b); /* the caller frees .p */
-}
-
-static void unload(struct slice s) {
-    free((void *)(uintptr_t)s.p);
-}
-
 static int make_repositories(void **state) {
     (void)state;
-    for (unsigned i = 0; i < 2; i++) {
-        char command[256];
-        snprintf(dir[i], sizeof dir[i], "/tmp/exeat-test-changes-XXXXXX");
-        if (!mkdtemp(dir[i]))
-            return -1;
-        setenv("TEST_CHANGES_SCRIPT", script, 1);
-        snprintf(command, sizeof command, "sh -c \"$TEST_CHANGES_SCRIPT\" sh %s %s >&2", dir[i],
-                 i ? "sha256" : "sha1");
-        if (system(command) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int remove_repositories(void **state) {
-    (void)state;
-    for (unsigned i = 0; i < 2; i++) {
-        char command[128];
-        snprintf(command, sizeof command, "rm -rf %s", dir[i]);
-        if (system(command) != 0)
-            return -1;
-    }
-    return 0;
+    return repositories_make(script);
 }
 
 static void feed(struct git_objects *o, struct slice in, bool pushed) {
@@ -200,18 +158,27 @@ static void join(const struct git_texts *texts, char *out, size_t room) {
     }
 }
 
+static int compare_words(const void *a, const void *b) {
+    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
+}
+
 /* Words of `a` and `b`, sorted, as join gives them. */
 static void sum(const char *a, const char *b, char *out, size_t room) {
-    char copy[1200], *list[64] = {NULL}, *save = NULL;
+    char copy[1200];
+    struct slice list[64], word, rest;
     size_t n = 0, at = 0;
     snprintf(copy, sizeof copy, "%s %s", a, b);
-    for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save))
-        list[n++] = word;
-    qsort(list, n, sizeof *list, compare);
+    rest = slice_str(copy);
+    for (bool more = true; more;) {
+        more = slice_cut(rest, ' ', &word, &rest);
+        if (word.n)
+            list[n++] = word;
+    }
+    qsort(list, n, sizeof *list, compare_words);
     *out = 0;
     for (size_t i = 0; i < n; i++)
-        if (i == 0 || strcmp(list[i], list[i - 1]) != 0)
-            at += (size_t)snprintf(out + at, room - at, "%s%s", at ? " " : "", list[i]);
+        if (i == 0 || !slice_eq(list[i], list[i - 1]))
+            at += (size_t)snprintf(out + at, room - at, "%s%.*s", at ? " " : "", SLICE_ARG(list[i]));
 }
 
 static void settle(struct git_objects *o, const struct scene *s) {
@@ -443,5 +410,5 @@ int main(void) {
         cmocka_unit_test(test_trees),
         cmocka_unit_test(test_heads),
     };
-    return cmocka_run_group_tests_name("git_changes", tests, make_repositories, remove_repositories);
+    return cmocka_run_group_tests_name("git_changes", tests, make_repositories, repositories_remove);
 }

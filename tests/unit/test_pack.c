@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "proxy/codec/pack.h"
 #include "proxy/codec/git_objects_internal.h"
+#include "tests/unit/git_support.h"
 #include "tests/unit/mutate.h"
 
 /* A branch, another that leaves it, a merge, one more root; messages alike enough for commits to become deltas. */
@@ -41,52 +42,9 @@ static const char script[] =
     "for i in $(cat ../ids); do git rev-list $i | tr '\\n' ' '; echo; done > ../history\n"
     "git rev-parse main main~6 main~4 other > ../named\n";
 
-static char dir[2][64];
-
-static struct slice load(unsigned which, const char *name) {
-    char path[128];
-    struct buf b;
-    snprintf(path, sizeof path, "%s/%s", dir[which], name);
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    buf_init(&b, 16 << 20);
-    char piece[4096];
-    for (size_t n; (n = fread(piece, 1, sizeof piece, f)) > 0;)
-        assert_int_equal(buf_put(&b, slice_make(piece, n)), 0);
-    fclose(f);
-    assert_non_null(buf_cstr(&b));
-    return buf_slice(&b); /* the caller frees .p */
-}
-
-static void unload(struct slice s) {
-    free((void *)(uintptr_t)s.p);
-}
-
 static int make_repositories(void **state) {
     (void)state;
-    for (unsigned i = 0; i < 2; i++) {
-        char command[sizeof script + 256];
-        snprintf(dir[i], sizeof dir[i], "/tmp/exeat-test-pack-XXXXXX");
-        if (!mkdtemp(dir[i]))
-            return -1;
-        setenv("TEST_PACK_SCRIPT", script, 1);
-        snprintf(command, sizeof command, "sh -c \"$TEST_PACK_SCRIPT\" sh %s %s >&2", dir[i],
-                 i ? "sha256" : "sha1");
-        if (system(command) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int remove_repositories(void **state) {
-    (void)state;
-    for (unsigned i = 0; i < 2; i++) {
-        char command[128];
-        snprintf(command, sizeof command, "rm -rf %s", dir[i]);
-        if (system(command) != 0)
-            return -1;
-    }
-    return 0;
+    return repositories_make(script);
 }
 
 static unsigned id_size(unsigned which) {
@@ -531,5 +489,5 @@ int main(void) {
         cmocka_unit_test(test_trailer), cmocka_unit_test(test_malformed), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_parents), cmocka_unit_test(test_two_packs), cmocka_unit_test(test_forgotten),
     };
-    return cmocka_run_group_tests_name("pack", tests, make_repositories, remove_repositories);
+    return cmocka_run_group_tests_name("pack", tests, make_repositories, repositories_remove);
 }
