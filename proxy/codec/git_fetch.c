@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "proxy/codec/git.h"
+
 #define GIT_WORDS_MAX 200 /* bytes of what a server says that are repeated */
 
 /* Without the line break that git puts, or not, behind a line. */
@@ -288,13 +290,6 @@ static enum git_refs_step refs_bad(struct git_refs *r, const char *why) {
     return GIT_REFS_BAD;
 }
 
-static bool is_id(struct slice id, size_t digits) {
-    for (size_t i = 0; i < id.n; i++)
-        if (ascii_hex(id.p[i]) < 0 || (id.p[i] >= 'A' && id.p[i] <= 'F'))
-            return false;
-    return id.n == digits;
-}
-
 /* "ID NAME", perhaps with more words behind it. */
 static enum git_refs_step refs_packet(struct git_refs *r, const struct pkt *pkt, struct git_listed_ref *ref) {
     struct slice line = line_of(pkt->payload), rest, more;
@@ -312,7 +307,7 @@ static enum git_refs_step refs_packet(struct git_refs *r, const struct pkt *pkt,
     struct git_listed_ref found;
     slice_cut(line, ' ', &found.id, &rest);
     slice_cut(rest, ' ', &found.name, &more);
-    if (!is_id(found.id, r->id_digits) || found.name.n == 0)
+    if (found.id.n != r->id_digits || !git_id_valid(found.id) || found.name.n == 0)
         return refs_bad(r, "the server's list of refs is malformed");
     *ref = found;
     return GIT_REFS_REF;
