@@ -12,6 +12,12 @@ int ascii_hex(char c) {
     return -1;
 }
 
+int slice_hex_pair(struct slice s, size_t at) {
+    int high = at < s.n ? ascii_hex(s.p[at]) : -1;
+    int low = high >= 0 && at + 1 < s.n ? ascii_hex(s.p[at + 1]) : -1;
+    return low < 0 ? -1 : high << 4 | low;
+}
+
 bool slice_caseeq(struct slice a, struct slice b) {
     if (a.n != b.n)
         return false;

@@ -65,6 +65,9 @@ static inline bool ascii_digit(char c) {
 /* Value of a hexadecimal digit, or -1. */
 int ascii_hex(char c);
 
+/* The byte that two hexadecimal digits at `at` stand for, as behind a '%'; -1 if there are none. */
+int slice_hex_pair(struct slice s, size_t at);
+
 /* Equal without regard to ASCII case. */
 bool slice_caseeq(struct slice a, struct slice b);
 

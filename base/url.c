@@ -286,12 +286,11 @@ static int path_next(struct path_reader *r, struct buf *out, struct errmsg *msg)
         int e = double_encoding(r, c, msg);
         return e ? e : path_plain(r, c, out, msg);
     }
-    int high = r->at < r->raw.n ? ascii_hex(r->raw.p[r->at]) : -1;
-    int low = r->at + 1 < r->raw.n ? ascii_hex(r->raw.p[r->at + 1]) : -1;
-    if (high < 0 || low < 0)
+    int byte = slice_hex_pair(r->raw, r->at);
+    if (byte < 0)
         return errmsg_set(msg, ERR_AMBIGUOUS, "path has a '%%' without two hexadecimal digits");
     r->at += 2;
-    c = (unsigned char)(high << 4 | low);
+    c = (unsigned char)byte;
     if (c < 0x80)
         r->prev = 0;
     int e = double_encoding(r, c, msg);
@@ -302,12 +301,11 @@ unsigned url_path_unit(struct slice raw, size_t *at) {
     unsigned char c = (unsigned char)raw.p[(*at)++];
     if (c != '%')
         return wants_encoding(c) ? URL_UNIT_ENCODED | c : c;
-    int high = *at < raw.n ? ascii_hex(raw.p[*at]) : -1;
-    int low = *at + 1 < raw.n ? ascii_hex(raw.p[*at + 1]) : -1;
-    if (high < 0 || low < 0)
+    int byte = slice_hex_pair(raw, *at);
+    if (byte < 0)
         return c; /* no path; nothing is read past its end all the same */
     *at += 2;
-    c = (unsigned char)(high << 4 | low);
+    c = (unsigned char)byte;
     return unreserved(c) ? c : URL_UNIT_ENCODED | c;
 }
 

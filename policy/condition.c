@@ -252,11 +252,9 @@ static bool decode(struct slice s, char *text, size_t size, struct slice *out) {
         if (c == '+') {
             c = ' ';
         } else if (c == '%') {
-            int high = i + 1 < s.n ? ascii_hex(s.p[i + 1]) : -1,
-                low = i + 2 < s.n ? ascii_hex(s.p[i + 2]) : -1;
-            if (high < 0 || low < 0)
+            c = slice_hex_pair(s, i + 1);
+            if (c < 0)
                 return false;
-            c = high << 4 | low;
             i += 2;
         }
         if (n == size || c == 0)

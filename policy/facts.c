@@ -37,8 +37,9 @@ static bool names_service(struct slice query) {
     size_t have = 0;
     for (size_t i = 0; i < query.n; i++) {
         char c = query.p[i];
-        if (c == '%' && i + 2 < query.n && ascii_hex(query.p[i + 1]) >= 0 && ascii_hex(query.p[i + 2]) >= 0) {
-            c = (char)(ascii_hex(query.p[i + 1]) << 4 | ascii_hex(query.p[i + 2]));
+        int byte = c == '%' ? slice_hex_pair(query, i + 1) : -1;
+        if (byte >= 0) {
+            c = (char)byte;
             i += 2;
         }
         c = ascii_lower(c);

@@ -246,10 +246,9 @@ static bool pair_commands(struct forge_reading *r, struct slice s) {
     size_t n = 0;
     for (size_t i = 0; text && i < s.n; i++) {
         char c = s.p[i] == '+' ? ' ' : s.p[i];
-        int high = c == '%' && i + 2 < s.n ? ascii_hex(s.p[i + 1]) : -1,
-            low = high >= 0 ? ascii_hex(s.p[i + 2]) : -1;
-        if (low >= 0) {
-            c = (char)(high << 4 | low);
+        int byte = c == '%' ? slice_hex_pair(s, i + 1) : -1;
+        if (byte >= 0) {
+            c = (char)byte;
             i += 2;
         }
         text[n++] = c;

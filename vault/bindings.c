@@ -255,8 +255,9 @@ static struct slice parameter_name(struct slice raw, char *out, size_t cap) {
     size_t n = 0;
     for (size_t i = 0; i < raw.n && n < cap; i++) {
         char c = raw.p[i];
-        if (c == '%' && raw.n - i > 2 && ascii_hex(raw.p[i + 1]) >= 0 && ascii_hex(raw.p[i + 2]) >= 0) {
-            c = (char)(ascii_hex(raw.p[i + 1]) << 4 | ascii_hex(raw.p[i + 2]));
+        int byte = c == '%' ? slice_hex_pair(raw, i + 1) : -1;
+        if (byte >= 0) {
+            c = (char)byte;
             i += 2;
         }
         out[n++] = c;

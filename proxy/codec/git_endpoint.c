@@ -39,18 +39,11 @@ static void tail_put(struct tail *t, char c) {
     t->text[t->n++] = ascii_lower(c);
 }
 
-/* The byte behind a '%' at `i`, or -1. */
-static int hex_pair(struct slice s, size_t i) {
-    int high = i < s.n ? ascii_hex(s.p[i]) : -1;
-    int low = i + 1 < s.n ? ascii_hex(s.p[i + 1]) : -1;
-    return high < 0 || low < 0 ? -1 : high << 4 | low;
-}
-
 /* Takes one character off, decoded as often as it was encoded. */
 static char loose_next(struct slice s, size_t *i) {
     char c = s.p[(*i)++];
     int v;
-    while (c == '%' && (v = hex_pair(s, *i)) >= 0) {
+    while (c == '%' && (v = slice_hex_pair(s, *i)) >= 0) {
         c = (char)v;
         *i += 2;
     }
@@ -139,7 +132,7 @@ static bool decodes_to(struct slice text, struct slice plain, bool fold, bool pr
     size_t i = 0, k = 0;
     while (i < text.n && k < plain.n) {
         char c = text.p[i++];
-        int v = c == '%' ? hex_pair(text, i) : -1;
+        int v = c == '%' ? slice_hex_pair(text, i) : -1;
         if (v >= 0) {
             c = (char)v;
             i += 2;

@@ -17,11 +17,9 @@ static int set_authorization(struct proxy_server *p, struct slice info) {
     for (size_t i = 0; i < info.n; i++) {
         int c = (unsigned char)info.p[i];
         if (c == '%') {
-            int high = i + 2 < info.n ? ascii_hex(info.p[i + 1]) : -1,
-                low = high < 0 ? -1 : ascii_hex(info.p[i + 2]);
-            if (low < 0)
+            c = slice_hex_pair(info, i + 1);
+            if (c < 0)
                 goto out;
-            c = high << 4 | low;
             i += 2;
         } else if (c == ':') {
             colon = true;

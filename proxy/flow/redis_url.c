@@ -15,11 +15,10 @@ static bool decode_percent(struct slice s, char *out, size_t cap, size_t *n) {
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
         if (c == '%') {
-            int high = i + 2 < s.n ? ascii_hex(s.p[i + 1]) : -1;
-            int low = high >= 0 ? ascii_hex(s.p[i + 2]) : -1;
-            if (low < 0)
+            int byte = slice_hex_pair(s, i + 1);
+            if (byte < 0)
                 return false;
-            c = (char)(high << 4 | low);
+            c = (char)byte;
             i += 2;
         }
         if (*n == cap)
