@@ -186,6 +186,23 @@ static char fold(char c) {
     return c == '_' ? '-' : ascii_lower(c);
 }
 
+bool http_is_hop(enum http_field_id id) {
+    switch (id) {
+    case HTTP_F_CONNECTION:
+    case HTTP_F_HTTP2_SETTINGS:
+    case HTTP_F_KEEP_ALIVE:
+    case HTTP_F_PROXY_AUTHENTICATE:
+    case HTTP_F_PROXY_AUTHENTICATION_INFO:
+    case HTTP_F_PROXY_AUTHORIZATION:
+    case HTTP_F_PROXY_CONNECTION:
+    case HTTP_F_TE:
+    case HTTP_F_TRANSFER_ENCODING:
+    case HTTP_F_UPGRADE:
+    case HTTP_F_ROUTE_HINT: return true;
+    default: return false;
+    }
+}
+
 enum http_field_id http_field_lookup(struct slice name, bool *alike) {
     if (alike)
         *alike = false;

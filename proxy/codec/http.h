@@ -145,6 +145,9 @@ int http_refusal_status(enum http_refusal refusal);
 /* The id of a name, '_' taken for '-'; *alike (may be NULL) says whether that was needed. */
 enum http_field_id http_field_lookup(struct slice name, bool *alike);
 
+/* Is a field of this name for one connection alone (RFC 9110, 7.6.1), or one that is treated so? */
+bool http_is_hop(enum http_field_id id);
+
 /* Do two names mean the same field, case and '_'/'-' aside? */
 bool http_name_alike(struct slice a, struct slice b);
 

@@ -50,26 +50,9 @@ enum http_refusal http1_field_line(struct slice line, struct http_field *field) 
     return alike && must_be_exact(field->id) ? HTTP_REFUSED_NAME_ALIKE : HTTP_REFUSED_NOT;
 }
 
-static bool is_hop(enum http_field_id id) {
-    switch (id) {
-    case HTTP_F_CONNECTION:
-    case HTTP_F_HTTP2_SETTINGS:
-    case HTTP_F_KEEP_ALIVE:
-    case HTTP_F_PROXY_AUTHENTICATE:
-    case HTTP_F_PROXY_AUTHENTICATION_INFO:
-    case HTTP_F_PROXY_AUTHORIZATION:
-    case HTTP_F_PROXY_CONNECTION:
-    case HTTP_F_TE:
-    case HTTP_F_TRANSFER_ENCODING:
-    case HTTP_F_UPGRADE:
-    case HTTP_F_ROUTE_HINT: return true;
-    default: return false;
-    }
-}
-
 /* Counts and keeps what framing hangs on. */
 static enum http_refusal section_note(struct http1_section *s, struct http_field *field, bool strict) {
-    field->hop = is_hop(field->id);
+    field->hop = http_is_hop(field->id);
     switch (field->id) {
     case HTTP_F_HOST:
         s->host = field;
@@ -117,7 +100,7 @@ static enum http_refusal section_named(struct http1_section *s, struct slice nam
     if (id == HTTP_F_UPGRADE)
         s->upgrade_named = true;
     if (id != HTTP_F_OTHER)
-        return is_hop(id) || !strict ? HTTP_REFUSED_NOT : HTTP_REFUSED_CONNECTION;
+        return http_is_hop(id) || !strict ? HTTP_REFUSED_NOT : HTTP_REFUSED_CONNECTION;
     for (size_t i = 0; i < s->n; i++)
         if (http_name_alike(s->fields[i].name, name))
             s->fields[i].hop = true;

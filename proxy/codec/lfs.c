@@ -131,24 +131,13 @@ struct rewrite {
 /* May a field be put on a request because a server says so? Framing and what leads elsewhere is exeat's own to say. */
 static bool field_travels(enum http_field_id id) {
     switch (id) {
-    case HTTP_F_CONNECTION:
     case HTTP_F_CONTENT_LENGTH:
     case HTTP_F_EXPECT:
     case HTTP_F_HOST:
-    case HTTP_F_HTTP2_SETTINGS:
-    case HTTP_F_KEEP_ALIVE:
-    case HTTP_F_PROXY_AUTHENTICATE:
-    case HTTP_F_PROXY_AUTHENTICATION_INFO:
-    case HTTP_F_PROXY_AUTHORIZATION:
-    case HTTP_F_PROXY_CONNECTION:
-    case HTTP_F_TE:
     case HTTP_F_TRAILER:
-    case HTTP_F_TRANSFER_ENCODING:
-    case HTTP_F_UPGRADE:
     case HTTP_F_METHOD_OVERRIDE:
-    case HTTP_F_TARGET_OVERRIDE:
-    case HTTP_F_ROUTE_HINT: return false;
-    default: return true;
+    case HTTP_F_TARGET_OVERRIDE: return false;
+    default: return !http_is_hop(id);
     }
 }
 
