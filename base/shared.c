@@ -1,6 +1,7 @@
 #include "base/shared.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ static int map(int fd, size_t size, struct shared *out, struct errmsg *msg) {
     return 0;
 }
 
-int shared_new(const char *name, size_t size, struct shared *out, struct errmsg *msg) {
+static int make(const char *name, size_t size, struct shared *out, struct errmsg *msg) {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return errmsg_errno(msg, ERR_IO, "memfd");
@@ -29,7 +30,7 @@ int shared_new(const char *name, size_t size, struct shared *out, struct errmsg 
     return map(fd, size, out, msg);
 }
 
-int shared_attach(int fd, size_t size, struct shared *out, struct errmsg *msg) {
+static int attach(int fd, size_t size, struct shared *out, struct errmsg *msg) {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS);
     /* without the seal the other side could cut the file, and reading would be a SIGBUS */
@@ -38,6 +39,24 @@ int shared_attach(int fd, size_t size, struct shared *out, struct errmsg *msg) {
         return errmsg_set(msg, ERR_PEER, "not one of ours");
     }
     return map(fd, size, out, msg);
+}
+
+int shared_hold(int fd, const char *name, const char *what, size_t bytes, size_t size, struct shared **out,
+                struct errmsg *msg) {
+    struct shared *holder = calloc(1, size), memory;
+    int r = fd < 0 ? make(name, bytes, &memory, msg) : attach(fd, bytes, &memory, msg);
+    if (r == 0 && !holder) {
+        shared_release(&memory);
+        r = errmsg_set(msg, ERR_NOMEM, "out of memory");
+    }
+    if (r) {
+        free(holder);
+        errmsg_prefix(msg, "%s", what);
+        return r;
+    }
+    *holder = memory;
+    *out = holder;
+    return 0;
 }
 
 void shared_release(struct shared *s) {

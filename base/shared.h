@@ -17,11 +17,14 @@ struct shared {
     int fd; /* to hand to other processes */
 };
 
-/* `name` shows in /proc alone. 0, or ERR_IO, when *out owns nothing. */
-int shared_new(const char *name, size_t size, struct shared *out, struct errmsg *msg);
-
-/* What another process made, of that very size. `fd` is taken in every case. ERR_PEER: it is none. */
-int shared_attach(int fd, size_t size, struct shared *out, struct errmsg *msg);
+/*
+ * Makes such memory of `bytes` bytes (fd < 0), or maps what another process made, of that very size (`fd` is taken in
+ * every case), and a place for it: a struct of `size` bytes that begins with a `struct shared`, zeroed but for that.
+ * *out is the struct's first member; the caller frees it behind shared_release. `name` shows in /proc alone, `what` begins
+ * the message. 0; ERR_IO or ERR_NOMEM; ERR_PEER: the descriptor is none of ours.
+ */
+int shared_hold(int fd, const char *name, const char *what, size_t bytes, size_t size, struct shared **out,
+                struct errmsg *msg);
 
 void shared_release(struct shared *s);
 

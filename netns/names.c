@@ -99,21 +99,12 @@ static uint64_t names_hash(const struct table *t, struct slice name) {
 }
 
 static int names_make(int fd, struct names **out, struct errmsg *msg) {
-    struct names *names = malloc(sizeof *names);
-    struct shared memory;
-    int r = fd < 0 ? shared_new("exeat-names", sizeof(struct table), &memory, msg)
-                   : shared_attach(fd, sizeof(struct table), &memory, msg);
-    if (r == 0 && !names) {
-        shared_release(&memory);
-        r = errmsg_set(msg, ERR_NOMEM, "out of memory");
-    }
-    if (r) {
-        free(names);
-        errmsg_prefix(msg, "name table");
+    struct shared *memory;
+    int r = shared_hold(fd, "exeat-names", "name table", sizeof(struct table), sizeof **out, &memory, msg);
+    if (r)
         return r;
-    }
-    *names = (struct names){memory, memory.p};
-    *out = names;
+    *out = (struct names *)memory;
+    (*out)->table = memory->p;
     return 0;
 }
 

@@ -24,21 +24,14 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared between processes");
 #define NS_A_MS     UINT64_C(1000000)
 
 static int make(struct limits **out, int fd, size_t count, struct errmsg *msg) {
-    struct limits *l = malloc(sizeof *l);
-    size_t size = (count + 1) * sizeof *l->full_at;
-    struct shared memory = {.fd = fd};
-    int r = fd < 0 ? shared_new("exeat-limits", size, &memory, msg) : shared_attach(fd, size, &memory, msg);
-    if (r == 0 && !l) {
-        shared_release(&memory);
-        r = errmsg_set(msg, ERR_NOMEM, "out of memory");
-    }
-    if (r) {
-        free(l);
-        errmsg_prefix(msg, "limits");
+    struct shared *memory;
+    size_t size = (count + 1) * sizeof *(*out)->full_at;
+    int r = shared_hold(fd, "exeat-limits", "limits", size, sizeof **out, &memory, msg);
+    if (r)
         return r;
-    }
-    *l = (struct limits){.memory = memory, .full_at = memory.p, .n = count};
-    *out = l;
+    *out = (struct limits *)memory;
+    (*out)->full_at = memory->p;
+    (*out)->n = count;
     return 0;
 }
 

@@ -34,21 +34,12 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "shared 
 static_assert((SETS & (SETS - 1)) == 0, "a set is picked by bits");
 
 static int make(struct shown **out, int fd, struct errmsg *msg) {
-    struct shown *s = malloc(sizeof *s);
-    struct shared memory = {.fd = fd};
-    int r = fd < 0 ? shared_new("exeat-shown", sizeof(struct table), &memory, msg)
-                   : shared_attach(fd, sizeof(struct table), &memory, msg);
-    if (r == 0 && !s) {
-        shared_release(&memory);
-        r = errmsg_set(msg, ERR_NOMEM, "out of memory");
-    }
-    if (r) {
-        free(s);
-        errmsg_prefix(msg, "refs shown");
+    struct shared *memory;
+    int r = shared_hold(fd, "exeat-shown", "refs shown", sizeof(struct table), sizeof **out, &memory, msg);
+    if (r)
         return r;
-    }
-    *s = (struct shown){.memory = memory, .table = memory.p};
-    *out = s;
+    *out = (struct shown *)memory;
+    (*out)->table = memory->p;
     return 0;
 }
 

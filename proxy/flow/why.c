@@ -50,21 +50,12 @@ struct why {
 };
 
 static int why_make(int fd, struct why **out, struct errmsg *msg) {
-    struct why *why = malloc(sizeof *why);
-    struct shared memory;
-    int r = fd < 0 ? shared_new("exeat-why", sizeof(struct memory), &memory, msg)
-                   : shared_attach(fd, sizeof(struct memory), &memory, msg);
-    if (r == 0 && !why) {
-        shared_release(&memory);
-        r = errmsg_set(msg, ERR_NOMEM, "out of memory");
-    }
-    if (r) {
-        free(why);
-        errmsg_prefix(msg, "last decisions");
+    struct shared *memory;
+    int r = shared_hold(fd, "exeat-why", "last decisions", sizeof(struct memory), sizeof **out, &memory, msg);
+    if (r)
         return r;
-    }
-    *why = (struct why){memory, memory.p};
-    *out = why;
+    *out = (struct why *)memory;
+    (*out)->shared = memory->p;
     return 0;
 }
 
