@@ -381,49 +381,54 @@ static void put_write(const struct facts *f, const struct forge_write *w, struct
     buf_puts(out, ": ");
 }
 
-void doors_explain(const struct policy *p, const struct facts *f, const bool *reach, const struct verdict *v,
-                   struct buf *out) {
-    struct body_view view = {.read = false};
+/* The write that v->door is about, for a moment: put_door gives it back. */
+struct door {
+    struct body_view view;
     struct forge forge;
     struct slice host;
     struct buf path;
-    if (!doors_read(p, f, &view, &forge, &host)) {
-        body_view_release(&view);
+    const struct forge_write *write; /* NULL: it is none */
+    struct facts push;               /* … and the push that it amounts to */
+};
+
+static void take_door(const struct policy *p, const struct facts *f, const struct verdict *v,
+                      struct door *d) {
+    *d = (struct door){.write = NULL};
+    buf_init(&d->path, 1 << 16);
+    if (!doors_read(p, f, &d->view, &d->forge, &d->host))
         return;
+    if (v->door && v->door <= d->forge.n) {
+        d->write = &d->forge.writes[v->door - 1];
+        d->push = push_facts(f, d->write, d->host, &d->path);
     }
-    buf_init(&path, 1 << 16);
-    if (v->door <= forge.n) {
-        const struct forge_write *w = &forge.writes[v->door - 1];
-        struct facts push = push_facts(f, w, host, &path);
+}
+
+static void put_door(struct door *d) {
+    buf_release(&d->path);
+    forge_release(&d->forge);
+    body_view_release(&d->view);
+}
+
+void doors_explain(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out) {
+    struct door d;
+    take_door(p, f, v, &d);
+    if (d.write) {
         struct verdict one = *v;
         one.door = 0;
         one.ref = 0;
-        put_write(f, w, host, out);
-        (void)reach;
-        policy_explain_ref(p, &push, &one, out);
+        put_write(f, d.write, d.host, out);
+        policy_explain_ref(p, &d.push, &one, out);
     }
-    buf_release(&path);
-    forge_release(&forge);
-    body_view_release(&view);
+    put_door(&d);
 }
 
 void doors_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out) {
-    struct body_view view = {.read = false};
-    struct forge forge;
-    struct slice host;
-    struct buf path;
-    if (!doors_read(p, f, &view, &forge, &host)) {
-        body_view_release(&view);
-        return;
-    }
-    buf_init(&path, 1 << 16);
-    if (v->door <= forge.n && !forge.writes[v->door - 1].unknown) {
-        struct facts push = push_facts(f, &forge.writes[v->door - 1], host, &path);
+    struct door d;
+    take_door(p, f, v, &d);
+    if (d.write && !d.write->unknown) {
         struct verdict one;
-        policy_judge_ref(p, &push, 0, &one);
-        policy_hint(p, &push, &one, out);
+        policy_judge_ref(p, &d.push, 0, &one);
+        policy_hint(p, &d.push, &one, out);
     }
-    buf_release(&path);
-    forge_release(&forge);
-    body_view_release(&view);
+    put_door(&d);
 }

@@ -28,8 +28,7 @@ bool doors_unknown_ref(const struct rule *r, bool loose);
 bool doors_unknown_repository(const struct rule *r, bool loose);
 
 /* v->door: the reason, and the smallest rule that would permit it. */
-void doors_explain(const struct policy *p, const struct facts *f, const bool *reach, const struct verdict *v,
-                   struct buf *out);
+void doors_explain(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out);
 void doors_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out);
 
 /* Whether a push rule is about the forge whose API, or whose repositories, this host serves. */

@@ -209,7 +209,7 @@ int explain(const struct policy *p, const struct facts *f, const bool *reach, co
             size_t max_refs, struct buf *out) {
     size_t shown = 0;
     if (v->door) {
-        doors_explain(p, f, reach, v, out);
+        doors_explain(p, f, v, out);
         return out->failed ? ERR_LIMIT : 0;
     }
     if (v->bad_refs == 0) {

@@ -17,7 +17,8 @@ bool plain_alike(const struct rule *a, const struct rule *b) {
            (a->nnets == 0 || memcmp(a->nets, b->nets, a->nnets * sizeof *a->nets) == 0);
 }
 
-bool plain_same(const struct rule *a, const struct rule *b) {
+/* Whether two rules say the same with the same words, variables filled in. */
+static bool plain_same(const struct rule *a, const struct rule *b) {
     return a->action == b->action && a->ops == b->ops && slice_eq(a->methods, b->methods) &&
            slice_eq(a->target.text, b->target.text) && slice_eq(a->refs_text, b->refs_text) &&
            slice_eq(a->options_text, b->options_text) && plain_alike(a, b);

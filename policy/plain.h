@@ -10,9 +10,6 @@
  * regular expression. */
 bool plain_rule(const struct rule *r);
 
-/* Whether two rules say the same with the same words, variables filled in. */
-bool plain_same(const struct rule *a, const struct rule *b);
-
 /* Whether what the one permits it permits as the other does: credential, limits, networks. */
 bool plain_alike(const struct rule *a, const struct rule *b);
 
