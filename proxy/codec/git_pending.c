@@ -17,19 +17,28 @@ bool git_pending_room(const struct git_objects *o, uint64_t size) {
     return size <= one && o->pending_kept + size <= all && o->kept + size <= o->limits.memory;
 }
 
-static int pending_grow(struct git_objects *o) {
-    if (o->npending < o->pending_room)
+/* A list with room for one more than `n`, in place of the one given, with that room accounted for. */
+static int list_grow(struct git_objects *o, void *given, size_t size, size_t n, size_t *room, void **list) {
+    *list = given;
+    if (n < *room)
         return 0;
-    size_t room = o->pending_room ? o->pending_room * 2 : PENDING_ROOM;
-    int r = git_objects_account(o, (room - o->pending_room) * sizeof *o->pending);
+    size_t more = *room ? *room * 2 : PENDING_ROOM;
+    int r = git_objects_account(o, (more - *room) * size);
     if (r)
         return r;
-    struct git_delta *pending = reallocarray(o->pending, room, sizeof *pending);
-    if (!pending)
+    void *grown = reallocarray(given, more, size);
+    if (!grown)
         return ERR_NOMEM;
-    o->pending = pending;
-    o->pending_room = room;
+    *list = grown;
+    *room = more;
     return 0;
+}
+
+static int pending_grow(struct git_objects *o) {
+    void *list;
+    int r = list_grow(o, o->pending, sizeof *o->pending, o->npending, &o->pending_room, &list);
+    o->pending = list;
+    return r;
 }
 
 /* The head of the chain of deltas that wait for an id. */
@@ -100,17 +109,11 @@ void git_pending_place(const struct git_objects *o, struct git_place *place) {
 static int pending_due(struct git_objects *o, uint32_t object, uint32_t *head) {
     if (*head == GIT_NONE)
         return 0;
-    if (o->ndue == o->due_room) {
-        size_t room = o->due_room ? o->due_room * 2 : PENDING_ROOM;
-        int r = git_objects_account(o, (room - o->due_room) * sizeof *o->due);
-        if (r)
-            return r;
-        struct git_due *due = reallocarray(o->due, room, sizeof *due);
-        if (!due)
-            return ERR_NOMEM;
-        o->due = due;
-        o->due_room = room;
-    }
+    void *list;
+    int r = list_grow(o, o->due, sizeof *o->due, o->ndue, &o->due_room, &list);
+    o->due = list;
+    if (r)
+        return r;
     o->due[o->ndue++] = (struct git_due){.object = object, .first = *head};
     *head = GIT_NONE;
     return 0;
