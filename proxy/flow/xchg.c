@@ -180,7 +180,6 @@ void xchg_end(struct xchg *x, bool whole) {
         xchg_record_outcome(x);
     }
     xchg_enter(x, XCHG_OVER);
-    errand_cancel_all(x);
     vault_cancel(&x->ask);
     secret_release(&x->inject);
     if (x->attempt)
@@ -199,6 +198,7 @@ void xchg_end(struct xchg *x, bool whole) {
     x->door = NULL;
     fetchgate_free(x->fetch);
     x->fetch = NULL;
+    errand_cancel_all(x); /* what none of those holds */
     bodygate_release(x);
     engine->stats.exchanges--;
     x->next = engine->dead_xchgs;
