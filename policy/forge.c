@@ -146,12 +146,9 @@ static void decode(struct forge_reading *r, struct slice *s) {
     char *text = arena_alloc(&r->out->arena, s->n);
     size_t n = 0;
     for (size_t i = 0; text && i < s->n; i++) {
-        int c = (unsigned char)s->p[i];
-        if (c == '%' && i + 2 < s->n) {
-            c = ascii_hex(s->p[i + 1]) << 4 | ascii_hex(s->p[i + 2]);
-            i += 2;
-        }
-        text[n++] = (char)c;
+        int byte = s->p[i] == '%' ? slice_hex_pair(*s, i + 1) : -1;
+        text[n++] = byte < 0 ? s->p[i] : (char)byte;
+        i += byte < 0 ? 0 : 2;
     }
     if (!text)
         forge_dark(r, "out of memory");

@@ -31,8 +31,9 @@ static size_t forgive(struct slice path, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < path.n; i++) {
         char c = path.p[i];
-        if (c == '%' && i + 2 < path.n) {
-            c = (char)(ascii_hex(path.p[i + 1]) << 4 | ascii_hex(path.p[i + 2]));
+        int byte = c == '%' ? slice_hex_pair(path, i + 1) : -1;
+        if (byte >= 0) {
+            c = (char)byte;
             i += 2;
         }
         if (c != '/' || n == 0 || out[n - 1] != '/')

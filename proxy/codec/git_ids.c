@@ -8,10 +8,10 @@ bool git_id_from_hex(struct slice hex, unsigned id_size, uint8_t *id) {
     if (hex.n != 2 * (size_t)id_size)
         return false;
     for (unsigned i = 0; i < id_size; i++) {
-        int high = ascii_hex(hex.p[2 * i]), low = ascii_hex(hex.p[2 * i + 1]);
-        if (high < 0 || low < 0)
+        int byte = slice_hex_pair(hex, 2 * (size_t)i);
+        if (byte < 0)
             return false;
-        id[i] = (uint8_t)(high << 4 | low);
+        id[i] = (uint8_t)byte;
     }
     return true;
 }
