@@ -20,12 +20,6 @@ static int bad(struct reading *r, const char *why) {
     return errmsg_set(&r->f->error, ERR_PARSE, "%s", why);
 }
 
-static struct slice chomp(struct slice line) {
-    if (line.n && line.p[line.n - 1] == '\n')
-        line.n--;
-    return line;
-}
-
 /* "want ID": *value is the id. */
 static bool word(struct slice line, const char *name, struct slice *value) {
     size_t n = strlen(name);
@@ -65,14 +59,6 @@ static int named_id(struct reading *r, enum git_asked_item item, struct slice id
     r->f->digits = id.n;
     r->f->wants += item == GIT_ASKED_WANT;
     return named(r, item, id);
-}
-
-/* A word that is one of git's and says nothing that is judged. */
-static bool one_of(struct slice line, const char *const *list) {
-    for (; *list; list++)
-        if (slice_eq(line, slice_str(*list)))
-            return true;
-    return false;
 }
 
 /* Lines about the border of history, the same in all versions. `what` is the reason if it is none. */
@@ -125,7 +111,7 @@ static int take_first_want(struct reading *r, struct slice value, const struct p
 }
 
 static int take_old_want(struct reading *r, const struct pkt *pkt) {
-    struct slice line = chomp(pkt->payload), value;
+    struct slice line = pkt_line(pkt->payload), value;
     if (word(line, "want", &value)) {
         if (r->f->wants == 0)
             return take_first_want(r, value, pkt);
@@ -142,7 +128,7 @@ static int take_old_want(struct reading *r, const struct pkt *pkt) {
 
 /* What the client has, up to the end: lines, "done", and flushes between. */
 static int take_old_have(struct reading *r, const struct pkt *pkt) {
-    struct slice line = chomp(pkt->payload), value;
+    struct slice line = pkt_line(pkt->payload), value;
     bool good = pkt->kind == PKT_FLUSH ||
                 (pkt->kind == PKT_DATA &&
                  ((word(line, "have", &value) && git_id_valid(value)) || slice_eq(line, SLICE("done"))));
@@ -174,7 +160,7 @@ static int read_old(struct reading *r, struct pkt pkt) {
 static int take_fetch_argument(struct reading *r, const struct pkt *pkt) {
     static const char *const plain[] = {"done",         "thin-pack",     "no-progress", "ofs-delta",
                                         "sideband-all", "wait-for-done", NULL};
-    struct slice line = chomp(pkt->payload), value;
+    struct slice line = pkt_line(pkt->payload), value;
     int e = 0;
     if (slice_eq(line, SLICE("include-tag")))
         return 0;
@@ -190,19 +176,19 @@ static int take_fetch_argument(struct reading *r, const struct pkt *pkt) {
         r->f->packfile_uris = true;
     else if (slice_eq(line, SLICE("deepen-relative")))
         r->f->deepens_freely = true;
-    else if (!one_of(line, plain))
+    else if (!pkt_word_in(line, plain))
         e = take_border(r, line, "an argument of a fetch that is not known");
     return e ? e : keep(r, pkt);
 }
 
 static int take_argument(struct reading *r, const struct pkt *pkt) {
     static const char *const list[] = {"peel", "symrefs", "unborn", NULL};
-    struct slice line = chomp(pkt->payload), value;
+    struct slice line = pkt_line(pkt->payload), value;
     int e = 0;
     switch (r->f->command) {
     case GIT_ASKED_FETCH: return take_fetch_argument(r, pkt);
     case GIT_ASKED_LS_REFS:
-        if (!one_of(line, list) && !word(line, "ref-prefix", &value))
+        if (!pkt_word_in(line, list) && !word(line, "ref-prefix", &value))
             e = bad(r, "an argument of ls-refs that is not known");
         break;
     case GIT_ASKED_OBJECT_INFO:
@@ -240,12 +226,12 @@ static int take_head(struct reading *r, const struct pkt *pkt, bool *seen) {
     static const char *const known[] = {"agent", "object-format", "session-id", NULL};
     struct slice key, value;
     int e = 0;
-    bool valued = slice_cut(chomp(pkt->payload), '=', &key, &value);
+    bool valued = slice_cut(pkt_line(pkt->payload), '=', &key, &value);
     if (valued && slice_eq(key, SLICE("command")))
         e = take_command(r, value, seen);
     else if (valued && slice_eq(key, SLICE("server-option")))
         r->f->server_options = true;
-    else if (!one_of(key, known))
+    else if (!pkt_word_in(key, known))
         e = bad(r, "a capability of git's protocol that is not known");
     return e ? e : keep(r, pkt);
 }
@@ -300,7 +286,8 @@ int git_asked_read(struct git_asked *f, struct slice body, bool strict, item_fn 
         e = bad(&r, "a fetch without a body");
     } else if (e == 0 && pkt.kind == PKT_FLUSH && r.rest.n == 0) {
         e = keep(&r, &pkt);
-    } else if (e == 0 && (pkt.kind == PKT_FLUSH || (pkt.kind == PKT_DATA && looks_old(chomp(pkt.payload))))) {
+    } else if (e == 0 &&
+               (pkt.kind == PKT_FLUSH || (pkt.kind == PKT_DATA && looks_old(pkt_line(pkt.payload))))) {
         f->command = GIT_ASKED_OLD;
         e = strict ? read_old(&r, pkt) : 0;
     } else if (e == 0) {
@@ -324,7 +311,7 @@ void git_borders_release(struct git_borders *b) {
 /* Version 2 has sections, of which shallow-info is one; the older ones begin with these lines. */
 static void take_answer(struct git_borders *b, const struct pkt *pkt, void (*border)(void *, struct slice),
                         void *arg) {
-    struct slice line = chomp(pkt->payload), value;
+    struct slice line = pkt_line(pkt->payload), value;
     if (pkt->kind != PKT_DATA) {
         b->done = b->old || b->inside || pkt->kind != PKT_DELIM;
     } else if (b->inside && word(line, "shallow", &value) && git_id_valid(value)) {

@@ -6,13 +6,6 @@
 
 #define GIT_WORDS_MAX 200 /* bytes of what a server says that are repeated */
 
-/* Without the line break that git puts, or not, behind a line. */
-static struct slice line_of(struct slice payload) {
-    if (payload.n && payload.p[payload.n - 1] == '\n')
-        payload.n--;
-    return payload;
-}
-
 /* Takes `word` off the front. */
 static bool line_skip(struct slice *line, const char *word) {
     struct slice w = slice_str(word);
@@ -26,7 +19,7 @@ static bool line_skip(struct slice *line, const char *word) {
 static int server_says(struct errmsg *error, int err, struct slice words) {
     char text[GIT_WORDS_MAX + 1];
     size_t n = 0;
-    words = slice_trim(line_of(words));
+    words = slice_trim(pkt_line(words));
     for (size_t i = 0; i < words.n && n < GIT_WORDS_MAX; i++) {
         char c = words.p[i];
         text[n++] = c >= 0x20 && c < 0x7f ? c : ' ';
@@ -86,7 +79,7 @@ static int advert_version(struct git_advert *a, struct slice line) {
 }
 
 static int advert_packet(struct git_advert *a, const struct pkt *pkt) {
-    struct slice line = line_of(pkt->payload);
+    struct slice line = pkt_line(pkt->payload);
     if (pkt->kind == PKT_DATA && line_skip(&line, "ERR "))
         return server_says(&a->error, ERR_DENIED, line);
     if (pkt->kind == PKT_DATA) {
@@ -136,14 +129,14 @@ int git_advert_feed(struct git_advert *a, struct slice in) {
 /* ---- a request ---- */
 
 /* 0001 ends the capabilities. */
-static void put_command(struct buf *out, const char *command, int id_digits) {
+void git_command_begin(struct buf *out, const char *command, int id_digits) {
     pkt_printf(out, "command=%s\n", command);
     pkt_printf(out, "object-format=%s\n", id_digits == 64 ? "sha256" : "sha1");
     buf_puts(out, "0001");
 }
 
 void git_fetch_begin(struct buf *out, int id_digits, const char *filter) {
-    put_command(out, "fetch", id_digits);
+    git_command_begin(out, "fetch", id_digits);
     pkt_put(out, SLICE("no-progress\n"));
     pkt_put(out, SLICE("ofs-delta\n"));
     if (filter)
@@ -194,7 +187,7 @@ static enum git_fetch_step fetch_says(struct git_fetch *f, struct slice words) {
 
 /* A section's name, or a line of one that is not the pack. */
 static enum git_fetch_step fetch_line(struct git_fetch *f, const struct pkt *pkt) {
-    struct slice line = line_of(pkt->payload);
+    struct slice line = pkt_line(pkt->payload);
     if (pkt->kind == PKT_DELIM && f->state == FETCH_LINES) {
         f->state = FETCH_SECTION;
         return GIT_FETCH_MORE;
@@ -268,7 +261,7 @@ enum git_fetch_step git_fetch_next(struct git_fetch *f, struct slice in, size_t 
 /* ---- a list of refs ---- */
 
 void git_refs_ask(struct buf *out, int id_digits, struct slice prefix) {
-    put_command(out, "ls-refs", id_digits);
+    git_command_begin(out, "ls-refs", id_digits);
     pkt_printf(out, "ref-prefix %.*s\n", SLICE_ARG(prefix));
     pkt_flush(out);
 }
@@ -292,7 +285,7 @@ static enum git_refs_step refs_bad(struct git_refs *r, const char *why) {
 
 /* "ID NAME", perhaps with more words behind it. */
 static enum git_refs_step refs_packet(struct git_refs *r, const struct pkt *pkt, struct git_listed_ref *ref) {
-    struct slice line = line_of(pkt->payload), rest, more;
+    struct slice line = pkt_line(pkt->payload), rest, more;
     if (pkt->kind == PKT_FLUSH) {
         r->state = REFS_DONE;
         return GIT_REFS_DONE;

@@ -51,6 +51,9 @@ int git_advert_feed(struct git_advert *a, struct slice in);
 
 /* ---- a request ---- */
 
+/* The head of any command of version 2: its name and the object format, up to where its own arguments begin. */
+void git_command_begin(struct buf *out, const char *command, int id_digits);
+
 /* The head of the request: id_digits as the server's; filter: "tree:0" (only commits, and what is wanted by name),
  * "blob:none", or NULL for everything. Ids are in lower-case hexadecimal. Errors show in out->failed. */
 void git_fetch_begin(struct buf *out, int id_digits, const char *filter);

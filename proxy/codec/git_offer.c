@@ -41,19 +41,6 @@ static int bad(struct git_offer *a, const char *why) {
 
 /* ---- words ---- */
 
-static struct slice chomp(struct slice line) {
-    if (line.n && line.p[line.n - 1] == '\n')
-        line.n--;
-    return line;
-}
-
-static bool in_list(struct slice word, const char *const *list) {
-    for (; *list; list++)
-        if (slice_eq(word, slice_str(*list)))
-            return true;
-    return false;
-}
-
 /* The id at the beginning of a line, of the same length as all before; *rest is what follows its space. */
 static bool take_id(struct git_offer *a, struct slice line, struct slice *id, struct slice *rest) {
     if (!slice_cut(line, ' ', id, rest) || !git_id_valid(*id) || (a->digits && a->digits != id->n))
@@ -96,7 +83,7 @@ static int put_fetch(struct git_offer *a, struct slice list, struct buf *out) {
         bool filter = may_filter(a) && slice_eq(word, SLICE("filter"));
         /* by a ref's name git asks for HEAD too, and what that stands for is not said */
         bool names = !a->rules.limited && slice_eq(word, SLICE("ref-in-want"));
-        if (!uris && !filter && !names && !in_list(word, features))
+        if (!uris && !filter && !names && !pkt_word_in(word, features))
             continue;
         line[n++] = first ? '=' : ' '; /* what is kept is no longer than what was received */
         memcpy(line + n, word.p, word.n);
@@ -109,10 +96,10 @@ static int put_fetch(struct git_offer *a, struct slice list, struct buf *out) {
 
 static int take_cap(struct git_offer *a, struct slice payload, struct buf *out) {
     struct slice name, value;
-    slice_cut(chomp(payload), '=', &name, &value);
+    slice_cut(pkt_line(payload), '=', &name, &value);
     if (slice_eq(name, SLICE("fetch")))
         return put_fetch(a, value, out);
-    bool pass = in_list(name, plain_caps) || (!a->rules.limited && in_list(name, open_caps)) ||
+    bool pass = pkt_word_in(name, plain_caps) || (!a->rules.limited && pkt_word_in(name, open_caps)) ||
                 (a->rules.bundle_uri && slice_eq(name, SLICE("bundle-uri")));
     return pass ? pkt_put(out, payload) : 0;
 }
@@ -138,9 +125,9 @@ static bool old_cap_passes(struct git_offer *a, struct slice cap) {
     struct slice name, target, key, value;
     if (symref_of(cap, &name, &target))
         return visible(a, name, target);
-    if (in_list(cap, old_caps) || (a->rules.any_object && in_list(cap, old_open)))
+    if (pkt_word_in(cap, old_caps) || (a->rules.any_object && pkt_word_in(cap, old_open)))
         return true;
-    return slice_cut(cap, '=', &key, &value) && in_list(key, old_values);
+    return slice_cut(cap, '=', &key, &value) && pkt_word_in(key, old_values);
 }
 
 /* What a name stands for, as the capabilities say. */
@@ -199,7 +186,7 @@ static int take_ref(struct git_offer *a, struct slice id, struct slice name, str
 }
 
 static int take_old(struct git_offer *a, struct slice payload, struct buf *out) {
-    struct slice line = chomp(payload), id, rest;
+    struct slice line = pkt_line(payload), id, rest;
     if (slice_starts(line, SLICE("shallow "))) {
         id = slice_from(line, 8);
         if (!git_id_valid(id))
@@ -236,7 +223,7 @@ static int put_refs_end(struct git_offer *a, struct buf *out) {
 
 /* ID NAME [symref-target:NAME] [peeled:ID], unborn NAME symref-target:NAME */
 static int take_listed(struct git_offer *a, struct slice payload, struct buf *out) {
-    struct slice line = chomp(payload), id, rest, name, word, target = SLICE_NONE, peeled = SLICE_NONE;
+    struct slice line = pkt_line(payload), id, rest, name, word, target = SLICE_NONE, peeled = SLICE_NONE;
     bool unborn = slice_starts(line, SLICE("unborn "));
     if (unborn)
         rest = slice_from(line, 7);
@@ -263,7 +250,7 @@ static int take_listed(struct git_offer *a, struct slice payload, struct buf *ou
 /* ---- packets ---- */
 
 static int take_version(struct git_offer *a, struct slice payload, struct buf *out) {
-    struct slice line = chomp(payload);
+    struct slice line = pkt_line(payload);
     if (slice_eq(line, SLICE("version 2"))) {
         a->version = 2;
         a->state = OFFER_CAPS;
@@ -289,12 +276,12 @@ static int take_line(struct git_offer *a, struct slice payload, struct buf *out)
     }
     switch (a->state) {
     case OFFER_SERVICE:
-        if (slice_eq(chomp(payload), SLICE("# service=git-upload-pack"))) {
+        if (slice_eq(pkt_line(payload), SLICE("# service=git-upload-pack"))) {
             a->state = OFFER_GAP;
             return pkt_put(out, payload);
         }
-        return slice_eq(chomp(payload), SLICE("version 2")) ? take_version(a, payload, out)
-                                                            : bad(a, "it does not begin with its service");
+        return slice_eq(pkt_line(payload), SLICE("version 2")) ? take_version(a, payload, out)
+                                                               : bad(a, "it does not begin with its service");
     case OFFER_GAP: return bad(a, "no flush behind its service");
     case OFFER_VERSION: return take_version(a, payload, out);
     case OFFER_CAPS: return take_cap(a, payload, out);

@@ -19,17 +19,13 @@ void git_status_release(struct git_status *s) {
 
 /* ---- lines ---- */
 
-static struct slice chomp(struct slice line) {
-    return slice_ends(line, SLICE("\n")) ? slice_sub(line, 0, line.n - 1) : line;
-}
-
 static void bad(struct git_status *s) {
     s->end = GIT_STATUS_BAD;
 }
 
 static void fatal(struct git_status *s, struct slice why) {
     buf_clear(&s->text);
-    buf_put(&s->text, slice_sub(chomp(why), 0, GIT_STATUS_TEXT_MAX));
+    buf_put(&s->text, slice_sub(pkt_line(why), 0, GIT_STATUS_TEXT_MAX));
     s->end = GIT_STATUS_FATAL;
 }
 
@@ -132,7 +128,7 @@ static void feed_report(struct git_status *s, struct slice in) {
         if (r || (pkt.kind != PKT_DATA && pkt.kind != PKT_FLUSH)) {
             bad(s);
         } else if (pkt.kind == PKT_DATA) {
-            read_line(s, chomp(pkt.payload));
+            read_line(s, pkt_line(pkt.payload));
         } else if (!s->unpack_seen) {
             bad(s);
         } else {

@@ -316,3 +316,8 @@ bool http_list_next(struct slice *list, struct slice *element) {
     }
     return false;
 }
+
+bool http_encoded(const struct http_field *fields, size_t n) {
+    const struct http_field *f = http_find(fields, n, HTTP_F_CONTENT_ENCODING, NULL);
+    return f && !slice_caseeq(f->value, SLICE("identity"));
+}

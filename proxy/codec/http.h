@@ -161,6 +161,9 @@ bool http_is_value(struct slice s);
  * know before the body: those are dropped from trailers. */
 bool http_trailer_allowed(const struct http_field *field);
 
+/* Is a body with these fields in a content coding other than "identity"? */
+bool http_encoded(const struct http_field *fields, size_t n);
+
 /* First field of that id (or name) which is not hop-by-hop; NULL if there is none. `count` may be NULL. */
 const struct http_field *http_find(const struct http_field *fields, size_t n, enum http_field_id id,
                                    size_t *count);

@@ -131,3 +131,16 @@ int pkt_band(struct buf *out, int band, struct slice data) {
     }
     return 0;
 }
+
+struct slice pkt_line(struct slice payload) {
+    if (payload.n && payload.p[payload.n - 1] == '\n')
+        payload.n--;
+    return payload;
+}
+
+bool pkt_word_in(struct slice word, const char *const *list) {
+    for (; *list; list++)
+        if (slice_eq(word, slice_str(*list)))
+            return true;
+    return false;
+}

@@ -38,6 +38,11 @@ void pkt_reader_release(struct pkt_reader *r);
  * ERR_NOMEM. */
 int pkt_next(struct pkt_reader *r, struct slice in, size_t *used, struct pkt *pkt);
 
+/* A payload that is a line, without the line break that may end it. */
+struct slice pkt_line(struct slice payload);
+/* Is it one of the words of a list that NULL ends? */
+bool pkt_word_in(struct slice word, const char *const *list);
+
 /* Is a packet begun and not complete? (At the end of a stream that means truncation.) */
 bool pkt_reader_midway(const struct pkt_reader *r);
 

@@ -182,16 +182,11 @@ static void errand_body(struct errand *e, struct slice in) {
     }
 }
 
-static bool errand_encoded(const struct http1_response *resp) {
-    const struct http_field *f = http_find(resp->fields, resp->nfields, HTTP_F_CONTENT_ENCODING, NULL);
-    return f && !slice_caseeq(slice_trim(f->value), SLICE("identity"));
-}
-
 /* The final head is parsed. False: it is over. */
 static bool errand_head(struct errand *e) {
     e->head_done = true;
     http1_body_init(&e->decoder, e->resp.framing, e->resp.length);
-    if (errand_encoded(&e->resp)) {
+    if (http_encoded(e->resp.fields, e->resp.nfields)) {
         errand_fail(e, ERR_PARSE, "the answer of %s is in a content coding that was not asked for",
                     e->x->target.host.text);
         return false;

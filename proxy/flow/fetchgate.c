@@ -6,6 +6,7 @@
 
 #include "proxy/codec/git_offer.h"
 #include "proxy/codec/git_asked.h"
+#include "proxy/codec/git_fetch.h"
 #include "proxy/codec/gunzip.h"
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/errand.h"
@@ -304,14 +305,12 @@ static bool gate_ask(struct xchg *x, size_t digits) {
     static const struct http_field fields[] = {
         {.name = {"Content-Type", 12}, .value = {GIT_FETCH_REQUEST, sizeof GIT_FETCH_REQUEST - 1}},
         {.name = {"Accept", 6}, .value = {GIT_FETCH_RESULT, sizeof GIT_FETCH_RESULT - 1}},
-        {.name = {"Git-Protocol", 12}, .value = {"version=2", 9}},
+        {.name = {"Git-Protocol", 12}, .value = {GIT_FETCH_PROTOCOL, sizeof GIT_FETCH_PROTOCOL - 1}},
     };
     struct buf body, target;
     buf_init(&body, 1024);
     buf_init(&target, HTTP1_TARGET_MAX);
-    pkt_put(&body, SLICE("command=ls-refs\n"));
-    pkt_printf(&body, "object-format=%s\n", digits == 64 ? "sha256" : "sha1");
-    buf_puts(&body, "0001");
+    git_command_begin(&body, "ls-refs", (int)digits);
     pkt_put(&body, SLICE("peel\n"));
     pkt_put(&body, SLICE("symrefs\n"));
     pkt_flush(&body);
@@ -413,11 +412,6 @@ void fetchgate_feed(struct xchg *x, struct slice bytes) {
 
 /* ---- the answer ---- */
 
-static bool gate_encoded(const struct xchg *x) {
-    const struct http_field *f = http_find(x->resp.fields, x->resp.nfields, HTTP_F_CONTENT_ENCODING, NULL);
-    return f && !slice_caseeq(f->value, SLICE("identity"));
-}
-
 static bool gate_is_refs(const struct xchg *x) {
     const struct http_field *f = http_find(x->resp.fields, x->resp.nfields, HTTP_F_CONTENT_TYPE, NULL);
     struct slice type = SLICE_NONE, parameters;
@@ -431,7 +425,7 @@ const char *fetchgate_head(struct xchg *x) {
     if (!gate || gate->answer == GATE_AS_IT_IS)
         return NULL;
     if (gate->answer == GATE_BORDERS) {
-        gate->borders.done = x->resp.status != 200 || gate_encoded(x);
+        gate->borders.done = x->resp.status != 200 || http_encoded(x->resp.fields, x->resp.nfields);
         return NULL;
     }
     if (x->resp.status >= 300) {
@@ -443,7 +437,7 @@ const char *fetchgate_head(struct xchg *x) {
         return "the server answers with a part of its refs";
     if (x->git.kind == GIT_DISCOVER_FETCH && !gate_is_refs(x))
         return "the server does not speak git's smart protocol here, and the dumb one is not let through";
-    if (gate_encoded(x))
+    if (http_encoded(x->resp.fields, x->resp.nfields))
         return "the server's refs come compressed, which was not asked for";
     for (size_t i = 0; i < x->resp.nfields; i++)
         x->resp.fields[i].hop |= x->resp.fields[i].id == HTTP_F_CONTENT_LENGTH;

@@ -1,6 +1,5 @@
 #include "proxy/flow/gitask.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,10 +10,9 @@
 #include "proxy/flow/gitproof.h"
 #include "proxy/flow/xchg.h"
 
-#define ASK_ADVERT_TYPE "application/x-git-upload-pack-advertisement"
-#define ASK_BODY_MAX    (2u << 20)
-#define ASK_OBJECTS     4000000      /* in one pack of the server's */
-#define ASK_INFLATE     (256u << 20) /* bytes that may come out of it, whatever went in */
+#define ASK_BODY_MAX (2u << 20)
+#define ASK_OBJECTS  4000000      /* in one pack of the server's */
+#define ASK_INFLATE  (256u << 20) /* bytes that may come out of it, whatever went in */
 
 struct gitask {
     struct xchg *x;
@@ -330,7 +328,7 @@ static const struct errand_events ask_advert_events = {ask_head, ask_advert_data
 static int ask_discover(struct gitask *a) {
     struct http_field fields[] = {
         {.name = SLICE("Git-Protocol"), .value = SLICE(GIT_FETCH_PROTOCOL)},
-        {.name = SLICE("Accept"), .value = SLICE(ASK_ADVERT_TYPE)},
+        {.name = SLICE("Accept"), .value = SLICE(GIT_FETCH_REFS)},
     };
     struct errand_ask ask = {
         .method = SLICE("GET"), .fields = fields, .nfields = sizeof fields / sizeof *fields};

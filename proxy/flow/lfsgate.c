@@ -76,9 +76,10 @@ void lfsgate_end(struct xchg *x) {
 /* ---- requests ---- */
 
 bool lfsgate_is_batch(const struct xchg *x) {
+    if (x->facts.kind != FACTS_HTTP || !slice_eq(x->req.method, SLICE("POST")))
+        return false; /* asked of every request, some times: before its fields are looked through */
     const struct http_field *accept = http_find(x->req.fields, x->req.nfields, HTTP_F_ACCEPT, NULL);
-    return x->facts.kind == FACTS_HTTP &&
-           lfs_is_batch(x->req.method, x->target.path, accept ? accept->value : SLICE_NONE);
+    return lfs_is_batch(x->req.method, x->target.path, accept ? accept->value : SLICE_NONE);
 }
 
 void lfsgate_record(const struct xchg *x, struct record *r) {
@@ -95,7 +96,7 @@ void lfsgate_record(const struct xchg *x, struct record *r) {
 }
 
 /* The digest of what is kept for a request. */
-static bool gate_key(struct xchg *x, const struct facts *f, char key[KEPT_KEY_SIZE]) {
+static bool gate_key(const struct facts *f, char key[KEPT_KEY_SIZE]) {
     struct buf text;
     unsigned n = 0;
     buf_init(&text, 5 * HTTP1_TARGET_MAX);
@@ -106,7 +107,6 @@ static bool gate_key(struct xchg *x, const struct facts *f, char key[KEPT_KEY_SI
     bool good = !text.failed && EVP_Digest(text.data + text.start, buf_len(&text), (unsigned char *)key, &n,
                                            EVP_sha256(), NULL) == 1;
     buf_release(&text);
-    (void)x;
     return good && n == KEPT_KEY_SIZE;
 }
 
@@ -163,7 +163,7 @@ static void gate_recalled(struct vault_request *r, struct vault_answer *answer) 
 static void gate_recall(struct xchg *x) {
     char key[KEPT_KEY_SIZE];
     struct lfsgate *gate = gate_of(x);
-    if (!gate || !gate_key(x, &x->facts, key)) {
+    if (!gate || !gate_key(&x->facts, key)) {
         refusal_trouble(x, 503, "no-memory", "out of memory");
         return;
     }
@@ -271,7 +271,7 @@ static int gate_keep(struct xchg *x, const struct facts *f, const struct lfs_act
         return ERR_LIMIT;
     struct vault_keep *keep = &gate->keeps[gate->nkeeps];
     *keep = (struct vault_keep){.seconds = gate_seconds(a)};
-    if (!gate_key(x, f, keep->key) || secret_reserve(&keep->value, size))
+    if (!gate_key(f, keep->key) || secret_reserve(&keep->value, size))
         return ERR_NOMEM;
     for (size_t i = 0; i < a->nfields; i++) {
         const struct slice parts[] = {a->fields[i].name, SLICE("\n"), a->fields[i].value, SLICE("\n")};
@@ -329,11 +329,10 @@ bool lfsgate_answer_begin(struct xchg *x) {
     const struct http1_response *resp = &x->resp;
     if (!lfsgate_is_batch(x) || resp->status < 200 || resp->status > 299)
         return false;
-    const struct http_field *coding = http_find(resp->fields, resp->nfields, HTTP_F_CONTENT_ENCODING, NULL);
     x->answer_held = true;
     if (!gate_of(x))
         refusal_trouble(x, 503, "no-memory", "out of memory");
-    else if (coding && !slice_caseeq(coding->value, SLICE("identity")))
+    else if (http_encoded(resp->fields, resp->nfields))
         gate_broken(x, "it is compressed, which was not asked for");
     return true;
 }
