@@ -35,7 +35,7 @@ int git_objects_init(struct git_objects *o, unsigned id_size, bool trees,
     char *nothing = malloc(1);
     int r = !nothing ? ERR_NOMEM : o->md && o->hash ? 0 : ERR_CRYPTO;
     if (r == 0)
-        r = git_objects_take(o, GIT_TYPE_TREE, nothing, 0, 0, false, &empty);
+        r = git_objects_take(o, GIT_TYPE_TREE, nothing, 0, false, &empty);
     else
         free(nothing);
     if (r)
@@ -70,6 +70,22 @@ int git_objects_account(struct git_objects *o, size_t more) {
         return errmsg_set(&o->error, ERR_LIMIT, "its commits%s take more than %zu MiB",
                           o->trees ? " and trees" : "", o->limits.memory >> 20);
     o->kept += more;
+    return 0;
+}
+
+int git_objects_room(struct git_objects *o, void *given, size_t size, size_t n, size_t *room, void **list) {
+    *list = given;
+    if (n < *room)
+        return 0;
+    size_t more = *room ? *room * 2 : OBJECTS_ROOM;
+    int r = git_objects_account(o, (more - *room) * size);
+    if (r)
+        return r;
+    void *grown = reallocarray(given, more, size);
+    if (!grown)
+        return ERR_NOMEM;
+    *list = grown;
+    *room = more;
     return 0;
 }
 
@@ -138,7 +154,6 @@ static int objects_keep(struct git_objects *o, enum git_type type, char *data, s
             .size = (uint32_t)size,
             .depth = (uint16_t)depth,
             .type = (uint8_t)type,
-            .settled = git_objects_is_settled(o, id),
             .context = o->context && !pushed,
             .bad = objects_bad(o, type, contents),
         };
@@ -201,9 +216,9 @@ static int objects_make(struct git_objects *o) {
     return r;
 }
 
-int git_objects_take(struct git_objects *o, enum git_type type, char *data, size_t size, unsigned depth,
-                     bool pushed, uint32_t *number) {
-    int r = objects_keep(o, type, data, size, depth, pushed, number);
+int git_objects_take(struct git_objects *o, enum git_type type, char *data, size_t size, bool pushed,
+                     uint32_t *number) {
+    int r = objects_keep(o, type, data, size, 0, pushed, number);
     return r ? r : objects_make(o);
 }
 
@@ -235,20 +250,9 @@ int git_objects_take_delta(struct git_objects *o, struct git_place base, const u
 }
 
 int git_objects_settle(struct git_objects *o, const uint8_t *id) {
-    if (git_ids_add(&o->settled, id) == GIT_IDS_NONE)
-        return ERR_NOMEM;
-    size_t i = git_ids_find(&o->ids, id);
-    if (i != GIT_IDS_NONE)
-        o->list[i].settled = true;
-    return 0;
+    return git_ids_add(&o->settled, id) == GIT_IDS_NONE ? ERR_NOMEM : 0;
 }
 
 void git_objects_unsettle(struct git_objects *o) {
-    for (size_t i = 0; i < o->ids.n; i++)
-        o->list[i].settled = false;
     git_ids_release(&o->settled);
-}
-
-bool git_objects_is_settled(const struct git_objects *o, const uint8_t *id) {
-    return git_ids_find(&o->settled, id) != GIT_IDS_NONE;
 }

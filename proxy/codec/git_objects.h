@@ -49,7 +49,6 @@ struct git_object {
     uint16_t depth; /* of the chain of deltas that made it */
     uint8_t type;
     bool pushed;  /* it came in a pack of the sandbox's; another may have brought it, too */
-    bool settled; /* a commit that git_objects_settle was told of */
     bool context; /* it came only while git_objects.context was set */
     bool bad;     /* a commit whose head, or a tree any of whose entries, is malformed */
 };
@@ -77,7 +76,7 @@ struct git_objects {
     struct git_ids ids; /* the number of an object is that of its id */
     struct git_object *list;
     size_t room;
-    struct git_ids settled; /* ids that were settled before their commit came, or without it */
+    struct git_ids settled; /* git_objects_settle was told of them; in the store or not */
     struct git_ids bases;   /* ids that deltas wait for, and for each … */
     uint32_t *first;        /* … the first of them */
     size_t first_room;
@@ -106,7 +105,6 @@ const struct git_object *git_objects_find(const struct git_objects *o, const uin
 int git_objects_settle(struct git_objects *o, const uint8_t *id);
 /* Nothing is settled any more: what is the server's own for one ref of a push need not be for another. */
 void git_objects_unsettle(struct git_objects *o);
-bool git_objects_is_settled(const struct git_objects *o, const uint8_t *id);
 
 /* Adds to `out` (a set of the store's id_size) the ids that deltas wait for, where the object is of at most `size` bytes.
  * 0, ERR_NOMEM. */

@@ -37,10 +37,14 @@ struct git_place {
 /* Counts `more` bytes. ERR_LIMIT. */
 int git_objects_account(struct git_objects *o, size_t more);
 
+/* *list: a list with room for one more than `n`, in place of `given` (the same, after an error), counted. 0, ERR_LIMIT,
+ * ERR_NOMEM. */
+int git_objects_room(struct git_objects *o, void *given, size_t size, size_t n, size_t *room, void **list);
+
 /* Takes `data` (malloc'd) whatever comes of it. The deltas that waited for it are made. 0: *number is the object's.
  * Else o->error says why. */
-int git_objects_take(struct git_objects *o, enum git_type type, char *data, size_t size, unsigned depth,
-                     bool pushed, uint32_t *number);
+int git_objects_take(struct git_objects *o, enum git_type type, char *data, size_t size, bool pushed,
+                     uint32_t *number);
 
 /* The same for a delta: of the object or delta at `base`, or, if that is lost, of whatever has the id `base_id` (NULL:
  * of nothing). *place says what became of it: an object, if its base is there. */

@@ -17,26 +17,9 @@ bool git_pending_room(const struct git_objects *o, uint64_t size) {
     return size <= one && o->pending_kept + size <= all && o->kept + size <= o->limits.memory;
 }
 
-/* A list with room for one more than `n`, in place of the one given, with that room accounted for. */
-static int list_grow(struct git_objects *o, void *given, size_t size, size_t n, size_t *room, void **list) {
-    *list = given;
-    if (n < *room)
-        return 0;
-    size_t more = *room ? *room * 2 : PENDING_ROOM;
-    int r = git_objects_account(o, (more - *room) * size);
-    if (r)
-        return r;
-    void *grown = reallocarray(given, more, size);
-    if (!grown)
-        return ERR_NOMEM;
-    *list = grown;
-    *room = more;
-    return 0;
-}
-
 static int pending_grow(struct git_objects *o) {
     void *list;
-    int r = list_grow(o, o->pending, sizeof *o->pending, o->npending, &o->pending_room, &list);
+    int r = git_objects_room(o, o->pending, sizeof *o->pending, o->npending, &o->pending_room, &list);
     o->pending = list;
     return r;
 }
@@ -110,7 +93,7 @@ static int pending_due(struct git_objects *o, uint32_t object, uint32_t *head) {
     if (*head == GIT_NONE)
         return 0;
     void *list;
-    int r = list_grow(o, o->due, sizeof *o->due, o->ndue, &o->due_room, &list);
+    int r = git_objects_room(o, o->due, sizeof *o->due, o->ndue, &o->due_room, &list);
     o->due = list;
     if (r)
         return r;

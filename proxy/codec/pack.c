@@ -8,7 +8,6 @@
 #define PACK_HEAD    12
 #define PACK_DISCARD 32768 /* bytes of what is inflated for framing only */
 #define PACK_NONE    SIZE_MAX
-#define PACK_PLACES  64
 
 enum pack_state { PACK_HEADER, PACK_OBJECT, PACK_SIZE, PACK_BACK, PACK_BASE, PACK_BODY, PACK_SUM, PACK_DONE };
 
@@ -73,17 +72,11 @@ static size_t places_find(const struct pack *p, uint64_t offset) {
 static int places_add(struct pack *p, struct git_place what) {
     if (what.kind == GIT_PLACE_LOST)
         return 0;
-    if (p->nplaces == p->places_room) {
-        size_t room = p->places_room ? p->places_room * 2 : PACK_PLACES;
-        int r = git_objects_account(p->into, (room - p->places_room) * sizeof *p->places);
-        if (r)
-            return errmsg_set(&p->error, r, "%s", p->into->error.text);
-        struct pack_place *places = reallocarray(p->places, room, sizeof *places);
-        if (!places)
-            return ERR_NOMEM;
-        p->places = places;
-        p->places_room = room;
-    }
+    void *list;
+    int r = git_objects_room(p->into, p->places, sizeof *p->places, p->nplaces, &p->places_room, &list);
+    p->places = list;
+    if (r)
+        return r;
     p->places[p->nplaces++] = (struct pack_place){.offset = p->now.at, .what = what};
     return 0;
 }
@@ -275,7 +268,7 @@ static int pack_end_body(struct pack *p) {
         struct git_place base = pack_base_of(p, &id);
         r = git_objects_take_delta(p->into, base, id, data, size, p->pushed, &what);
     } else {
-        r = git_objects_take(p->into, (enum git_type)p->now.type, data, size, 0, p->pushed, &what.number);
+        r = git_objects_take(p->into, (enum git_type)p->now.type, data, size, p->pushed, &what.number);
     }
     if (r == ERR_PARSE && !p->error.text[0])
         return pack_bad(p, p->into->error.text);

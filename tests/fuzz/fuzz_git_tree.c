@@ -52,7 +52,7 @@ static void keep(struct recipe *r, enum git_type type, struct buf *b, uint8_t *i
     char *copy = malloc(buf_len(b) + 1);
     if (buf_len(b))
         memcpy(copy, buf_slice(b).p, buf_len(b));
-    must(git_objects_take(&r->o, type, copy, buf_len(b), 0, take(r) & 1, &number) == 0);
+    must(git_objects_take(&r->o, type, copy, buf_len(b), take(r) & 1, &number) == 0);
     memcpy(id, git_ids_at(&r->o.ids, number), ID_SIZE);
     must(!r->o.list[number].bad);
     buf_release(b);

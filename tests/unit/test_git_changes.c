@@ -257,7 +257,7 @@ static void give(struct git_objects *o, const struct git_objects *from, const ui
         return;
     char *copy = malloc(object->size + 1);
     memcpy(copy, object->data, object->size);
-    assert_int_equal(git_objects_take(o, object->type, copy, object->size, 0, false, &number), 0);
+    assert_int_equal(git_objects_take(o, object->type, copy, object->size, false, &number), 0);
     struct slice tree = slice_make(object->data, object->size);
     struct git_entry e;
     while (object->type == GIT_TYPE_TREE && git_tree_next(&tree, o->id_size, &e) == 0)
