@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "proxy/flow/state.h"
 
 /* ---- time ---- */
@@ -169,12 +168,9 @@ static const struct io_events h2_events = {
 /* The session's options are the same for all. */
 static int h2_session(struct h2 *h2) {
     nghttp2_session_callbacks *callbacks = h2_callbacks();
-    nghttp2_option *option = NULL;
-    int r = callbacks && nghttp2_option_new(&option) == 0 ? 0 : ERR_NOMEM;
+    nghttp2_option *option = http2_option();
+    int r = callbacks && option ? 0 : ERR_NOMEM;
     if (r == 0) {
-        nghttp2_option_set_no_auto_window_update(option, 1);
-        nghttp2_option_set_no_http_messaging(option, 1); /* proxy/codec/http2.h judges, and says why */
-        nghttp2_option_set_no_closed_streams(option, 1);
         if (nghttp2_session_server_new2(&h2->session, callbacks, h2, option))
             r = ERR_NOMEM;
     }

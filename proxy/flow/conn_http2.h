@@ -32,7 +32,6 @@
 #define H2_DRAIN   (8u << 20) /* of a request's body, thrown away after an answer that came before its end */
 #define H2_PILE                                                                                              \
     (256u << 10) /* bytes for a client that reads nothing at all, from which nothing is read of it */
-#define H2_TRAILER HTTP1_TRAILER_FIELDS
 
 struct h2 {
     struct conn *conn;

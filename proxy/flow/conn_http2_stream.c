@@ -135,9 +135,9 @@ static void stream_is_bad(struct h2_stream *stream, enum http_refusal refusal) {
 }
 
 static void stream_feed_end(struct h2_stream *stream) {
-    struct http_field trailers[H2_TRAILER];
+    struct http_field trailers[HTTP1_TRAILER_FIELDS];
     size_t n = 0;
-    enum http_refusal refusal = http2_trailers(&stream->list, trailers, H2_TRAILER, &n);
+    enum http_refusal refusal = http2_trailers(&stream->list, trailers, HTTP1_TRAILER_FIELDS, &n);
     if (!refusal && stream->bounded && stream->left)
         refusal = HTTP_REFUSED_LENGTH_DIFFERS;
     if (refusal) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "proxy/flow/conn.h"
+#include "proxy/flow/http2_io.h"
 #include "proxy/flow/state.h"
 
 static const struct io_events conn_tls_events;
@@ -64,11 +65,10 @@ static bool conn_for_git(const struct conn *conn) {
  * itself. */
 static int conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *n, const unsigned char *in,
                             unsigned in_n, void *arg) {
-    static const unsigned char ours[] = "\x02h2\x08http/1.1";
-    size_t skip = conn_fits_http2(ssl) && !conn_for_git(SSL_get_app_data(ssl)) ? 0 : 3;
+    struct slice ours = http2_alpn(conn_fits_http2(ssl) && !conn_for_git(SSL_get_app_data(ssl)));
     (void)arg;
     unsigned char *chosen;
-    if (SSL_select_next_proto(&chosen, n, ours + skip, (unsigned)(sizeof ours - 1 - skip), in, in_n) !=
+    if (SSL_select_next_proto(&chosen, n, (const unsigned char *)ours.p, (unsigned)ours.n, in, in_n) !=
         OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_NOACK;
     *out = chosen;
@@ -237,10 +237,7 @@ static void conn_on_shaken(struct io *io, int err) {
     struct conn *conn = io->arg;
     engine_reap(conn->box->engine);
     if (err == 0) {
-        const unsigned char *name;
-        unsigned n;
-        SSL_get0_alpn_selected(io->ssl, &name, &n);
-        if (slice_eq(slice_make(name, n), SLICE("h2")))
+        if (http2_chosen(io))
             conn_http2_begin(conn);
         else
             conn_http1_begin(conn);

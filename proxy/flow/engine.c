@@ -224,6 +224,11 @@ void engine_set_bindings(struct engine *engine, struct bindings *bindings) {
 }
 
 /* A connection was turned away for want of room: said once in a while, so that it does not become a flood. */
+bool box_takes(struct box *box, const struct verdict *v, unsigned *wait_s) {
+    return v->limit == 0 ||
+           limits_take(box->limits, v->limit_id, v->limit, v->limit_seconds, clock_monotonic_ms(), wait_s);
+}
+
 void box_shed(struct box *box, const char *code, const char *why) {
     uint64_t now = clock_monotonic_ms();
     box->engine->stats.shed++;

@@ -188,17 +188,11 @@ static int gate_inflate(struct xchg *x, struct slice bytes) {
     return r;
 }
 
-/* Is it too large already for every rule? */
-static bool gate_exceeds(const struct gitgate *gate) {
-    return (gate->most_size && gitproof_size(gate->proof) > gate->most_size) ||
-           (gate->most_blob && gitproof_largest(gate->proof) > gate->most_blob);
-}
-
 /* `bytes` of the body as received have been read. Those that could complete the push at the server are kept here. */
 static void gate_pass_on(struct xchg *x, struct slice bytes) {
     struct gitgate *gate = x->gate;
     bool wait = gitproof_at_end(gate->proof) || buf_len(&gate->tail);
-    if (gitproof_failed(gate->proof) || gate_exceeds(gate)) {
+    if (gitproof_failed(gate->proof) || gitgate_exceeds(gate)) {
         gate_decide(x);
     } else if (x->state == XCHG_SECTION) {
         if (wait || buf_len(&gate->held) < GATE_EARLY)

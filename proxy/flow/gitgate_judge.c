@@ -120,14 +120,17 @@ int gitgate_judge(struct xchg *x) {
     return ERR_INCOMPLETE;
 }
 
+bool gitgate_exceeds(const struct gitgate *gate) {
+    return (gate->most_size && gitproof_size(gate->proof) > gate->most_size) ||
+           (gate->most_blob && gitproof_largest(gate->proof) > gate->most_blob);
+}
+
 bool gitgate_measure(struct xchg *x) {
     struct gitgate *gate = x->gate;
-    uint64_t size = gitproof_size(gate->proof), blob = gitproof_largest(gate->proof);
-    bool whole = gitproof_whole(gate->proof);
-    bool exceeds = (gate->most_size && size > gate->most_size) || (gate->most_blob && blob > gate->most_blob);
+    bool whole = gitproof_whole(gate->proof), exceeds = gitgate_exceeds(gate);
     x->facts.unread = false;
-    x->facts.size = size;
-    x->facts.blob = blob;
+    x->facts.size = gitproof_size(gate->proof);
+    x->facts.blob = gitproof_largest(gate->proof);
     x->facts.size_known = x->facts.blob_known = whole || exceeds;
     x->facts.unknown = whole ? NULL : "its pack was not looked through to the end";
     return exceeds;

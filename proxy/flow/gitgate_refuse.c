@@ -183,11 +183,9 @@ static void gate_cut(struct xchg *x) {
 }
 
 bool gitgate_limited(struct xchg *x) {
-    const struct verdict *v = &x->verdict;
     struct buf reason;
     unsigned wait_s;
-    if (v->limit == 0 ||
-        limits_take(x->box->limits, v->limit_id, v->limit, v->limit_seconds, clock_monotonic_ms(), &wait_s))
+    if (box_takes(x->box, &x->verdict, &wait_s))
         return false;
     buf_init(&reason, 8192);
     refusal_limit_text(x, wait_s, &reason);

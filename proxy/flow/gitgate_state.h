@@ -44,7 +44,6 @@ struct gitgate {
     struct gitask *ask;            /* NULL: the server was not asked */
     size_t asking;                 /* about this ref */
     bool asked_bases;              /* what deltas of the pack are made of has been asked for */
-    bool bad;                      /* the push could not be read */
     struct gate_answer *answer;    /* what the server said so far; NULL: nothing */
     unsigned needs;                /* POLICY_PACK_…: what the verdict hangs on beside proofs */
     uint64_t most_size, most_blob; /* beyond them no rule permits it; 0: there is no such limit */
@@ -64,6 +63,9 @@ size_t gitgate_prove(struct gitgate *gate);
 
 /* The same for one ref, by what is known now; `by` (a literal) is for the record. True: a fast-forward. */
 bool gitgate_prove_ref(struct gitgate *gate, size_t i, const char *by);
+
+/* Is it too large already for every rule? */
+bool gitgate_exceeds(const struct gitgate *gate);
 
 /* What is known of the pack by now, as facts; what is not known is not taken to come out well any more. True: it is too
  * large already for every rule, so that it is refused whatever else it brings. */

@@ -202,3 +202,28 @@ nghttp2_mem *http2_wiping_memory(void) {
     static nghttp2_mem memory = {NULL, wiping_malloc, wiping_free, wiping_calloc, wiping_realloc};
     return &memory;
 }
+
+/* ---- the beginning ---- */
+
+nghttp2_option *http2_option(void) {
+    nghttp2_option *option;
+    if (nghttp2_option_new(&option))
+        return NULL;
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_no_http_messaging(option, 1);
+    nghttp2_option_set_no_closed_streams(option, 1);
+    return option;
+}
+
+struct slice http2_alpn(bool http2) {
+    const struct slice both = SLICE("\x02h2\x08http/1.1");
+    return http2 ? both : slice_from(both, 3);
+}
+
+bool http2_chosen(const struct io *io) {
+    const unsigned char *name = NULL;
+    unsigned n = 0;
+    if (io->ssl)
+        SSL_get0_alpn_selected(io->ssl, &name, &n);
+    return slice_eq(slice_make(name, n), SLICE("h2"));
+}

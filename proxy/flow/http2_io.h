@@ -76,6 +76,15 @@ int http2_out_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t
  * 0, or ERR_NOMEM: the session can't go on. */
 int http2_send(nghttp2_session *session, struct io *io, bool wipe);
 
+/* What both sides ask of a session: windows are theirs to open, and proxy/codec/http2.h judges messages. NULL: no memory. The
+ * caller deletes it. */
+nghttp2_option *http2_option(void);
+
+/* The names to offer or to choose from by ALPN (RFC 7301), with "h2" before "http/1.1", or without. */
+struct slice http2_alpn(bool http2);
+/* Was "h2" chosen? */
+bool http2_chosen(const struct io *io);
+
 /* Memory that is wiped when the library gives it back, for sessions that carry secrets. */
 nghttp2_mem *http2_wiping_memory(void);
 

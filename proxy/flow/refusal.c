@@ -261,7 +261,9 @@ void refusal_git_line(struct xchg *x, const char *code, struct slice reason) {
     slice_cut(refusal_hint(x), '\n', &hint, &rest);
     if (hint.n)
         buf_printf(&line, "; to permit: %.*s", SLICE_ARG(hint));
-    if (x->git.kind != GIT_FETCH || !say_in_git(x, "denied", buf_slice(&line))) {
+    if (x->git.kind == GIT_FETCH) {
+        say_in_git(x, "denied", buf_slice(&line));
+    } else {
         buf_printf(&text, "exeat: denied: %.*s [%s]\n", SLICE_ARG(buf_slice(&line)), x->decision.id.text);
         say(x, SLICE("text/plain; charset=utf-8"), buf_slice(&text), 403, NULL);
     }

@@ -84,6 +84,9 @@ static inline struct slice box_name(const struct box *box) {
 /* Frees what has ended. Only from a place that the event loop called directly. */
 void engine_reap(struct engine *engine);
 
+/* Takes one of what the verdict's rule permits in a time. False: it is used up, for *wait_s seconds more. */
+bool box_takes(struct box *box, const struct verdict *v, unsigned *wait_s);
+
 /* Something was turned away for a limit of the sandbox's: recorded once in a while. */
 void box_shed(struct box *box, const char *code, const char *why);
 

@@ -249,8 +249,7 @@ static bool tunnel_limited(struct conn *conn) {
     const struct verdict *v = &conn->tunnel->verdict;
     unsigned wait_s;
     char why[128];
-    if (v->limit == 0 || limits_take(conn->box->limits, v->limit_id, v->limit, v->limit_seconds,
-                                     clock_monotonic_ms(), &wait_s))
+    if (box_takes(conn->box, v, &wait_s))
         return false;
     snprintf(why, sizeof why, "%s:%u permits %u connections in %u s, and they are used up: again in %u s",
              v->rule.file, v->rule.line, v->limit, v->limit_seconds, wait_s);

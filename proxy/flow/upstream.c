@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "ca/upstream.h"
+#include "proxy/flow/http2_io.h"
 #include "proxy/flow/upstream_parts.h"
 
 #define SITES_MAX 1024 /* kept for their sessions when nobody uses them */
@@ -46,8 +47,7 @@ static SSL_SESSION *site_session(struct site *site) {
 }
 
 int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) {
-    static const unsigned char offer[] = "\x02h2\x08http/1.1";
-    size_t skip = http2 ? 0 : 3;
+    struct slice offer = http2_alpn(http2);
     SSL *ssl = SSL_new(u->config.tls);
     if (!ssl)
         return ERR_NOMEM;
@@ -55,7 +55,7 @@ int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) {
     SSL_SESSION *session = site_session(site);
     int r = ca_upstream_prepare(ssl, url_host_slice(&site->origin.host), session);
     SSL_SESSION_free(session);
-    if (r == 0 && SSL_set_alpn_protos(ssl, offer + skip, (unsigned)(sizeof offer - 1 - skip)))
+    if (r == 0 && SSL_set_alpn_protos(ssl, (const unsigned char *)offer.p, (unsigned)offer.n))
         r = ERR_CRYPTO;
     if (r) {
         SSL_free(ssl);
@@ -296,16 +296,8 @@ static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
         attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory");
 }
 
-static bool chose_http2(const struct io *io) {
-    const unsigned char *name = NULL;
-    unsigned n = 0;
-    if (io->ssl)
-        SSL_get0_alpn_selected(io->ssl, &name, &n);
-    return slice_eq(slice_make(name, n), SLICE("h2"));
-}
-
 void attempt_made(struct upstream_attempt *a, struct io *io) {
-    if (!a->decided && chose_http2(io)) {
+    if (!a->decided && http2_chosen(io)) {
         attempt_made_http2(a, io);
         return;
     }

@@ -136,12 +136,9 @@ int up2_session(struct up2 *up) {
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP2_LIST_MAX},
     };
     nghttp2_session_callbacks *callbacks = up2_callbacks();
-    nghttp2_option *option = NULL;
-    int r = callbacks && nghttp2_option_new(&option) == 0 ? 0 : ERR_NOMEM;
+    nghttp2_option *option = http2_option();
+    int r = callbacks && option ? 0 : ERR_NOMEM;
     if (r == 0) {
-        nghttp2_option_set_no_auto_window_update(option, 1);
-        nghttp2_option_set_no_http_messaging(option, 1); /* proxy/codec/http2.h judges */
-        nghttp2_option_set_no_closed_streams(option, 1);
         if (nghttp2_session_client_new3(&up->session, callbacks, up, option, http2_wiping_memory()) ||
             nghttp2_submit_settings(up->session, NGHTTP2_FLAG_NONE, settings,
                                     sizeof settings / sizeof *settings) ||

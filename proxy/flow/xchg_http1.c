@@ -2,10 +2,8 @@
  * The upstream's side of an exchange over HTTP/1: the request is written as http1_write.h does, the answer parsed where
  * it was read. The connection is the exchange's own until it is given back.
  */
-#include <stdio.h>
 
 #include "base/secret.h"
-#include "proxy/flow/gitgate.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 

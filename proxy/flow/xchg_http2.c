@@ -2,7 +2,6 @@
  * The upstream's side of an exchange over HTTP/2: one stream of a connection that others use too. What comes is made
  * into the head of an HTTP/1.1 answer (proxy/codec/http2.h) and goes the way of those.
  */
-#include "proxy/flow/gitgate.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/upstream_http2.h"
 #include "proxy/flow/xchg.h"

@@ -123,8 +123,7 @@ bool xchg_limited(struct xchg *x) {
         refusal_too_large(x);
         return true;
     }
-    if (v->limit == 0 || discovery ||
-        limits_take(x->box->limits, v->limit_id, v->limit, v->limit_seconds, clock_monotonic_ms(), &wait_s))
+    if (discovery || box_takes(x->box, v, &wait_s))
         return false;
     refusal_limit(x, wait_s);
     return true;
