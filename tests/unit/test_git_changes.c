@@ -165,7 +165,7 @@ static int compare_words(const void *a, const void *b) {
 /* Words of `a` and `b`, sorted, as join gives them. */
 static void sum(const char *a, const char *b, char *out, size_t room) {
     char copy[1200];
-    struct slice list[64], word, rest;
+    struct slice list[64] = {0}, word, rest;
     size_t n = 0, at = 0;
     snprintf(copy, sizeof copy, "%s %s", a, b);
     rest = slice_str(copy);
