@@ -12,8 +12,7 @@
 #include "policy/variants.h"
 #include "policy/walk.h"
 
-#define PORTS_MAX   32
-#define METHODS_MAX 64
+#define METHODS_MAX 4096
 #define METHOD_MAX  40
 #define TEXTS_MAX   (4u << 20) /* bytes of all texts of one kind */
 
@@ -35,11 +34,14 @@ struct scene {
     struct about *about;
     size_t n, cap;
     bool conditions; /* one of them has some */
-    char method[METHODS_MAX][METHOD_MAX];
+    char (*method)[METHOD_MAX];
     size_t nmethods;
+    bool methods_full;
+    uint8_t ports[(UINT16_MAX + 1) / 8]; /* those that rules about the host name: a bit each */
     struct texts paths, refs;
     struct buf path;
-    struct walk walk; /* large */
+    struct walk walk;   /* large */
+    struct arena globs; /* of patterns made for a walk */
 };
 
 /* --- texts ------------------------------------------------------------------------------------------------- */
@@ -65,13 +67,16 @@ static struct slice text_at(const struct texts *t, size_t i) {
     return slice_sub(buf_slice(&t->bytes), from, t->ends[i] - from);
 }
 
+static int tell_unsure(const struct scene *s, const char *why) {
+    return s->c->unsure ? s->c->unsure(s->c->arg, s->f.host, why) : 0;
+}
+
 static int collect(struct scene *s, struct texts *t) {
     t->n = 0;
     buf_clear(&t->bytes);
     int r = walk(&s->walk, keep_text, t);
-    if (r == 0 && s->walk.truncated && s->c->unsure)
-        r = s->c->unsure(s->c->arg, s->f.host,
-                         "its patterns are too many, or too entangled, to follow them all");
+    if (r == 0 && s->walk.truncated)
+        r = tell_unsure(s, "its patterns are too many, or too entangled, to follow them all");
     return r;
 }
 
@@ -82,16 +87,14 @@ static int visit(struct scene *s) {
     struct variants v = {
         .policies = s->c->policies, .npolicies = s->c->npolicies, .found = s->c->found, .arg = s->c->arg};
     int r = variants_walk(&v, &s->f);
-    if (r == 0 && v.unsure && s->c->unsure)
-        r = s->c->unsure(s->c->arg, s->f.host, v.unsure);
-    return r;
+    return r == 0 && v.unsure ? tell_unsure(s, v.unsure) : r;
 }
 
 /* --- http -------------------------------------------------------------------------------------------------- */
 
 static void add_method(struct scene *s, struct slice m, bool lower) {
     char text[METHOD_MAX];
-    if (m.n == 0 || m.n >= sizeof text || s->nmethods == METHODS_MAX)
+    if (m.n == 0 || m.n >= sizeof text)
         return;
     for (size_t i = 0; i < m.n; i++)
         text[i] = lower ? ascii_lower(m.p[i]) : m.p[i];
@@ -99,21 +102,33 @@ static void add_method(struct scene *s, struct slice m, bool lower) {
     for (size_t i = 0; i < s->nmethods; i++)
         if (strcmp(s->method[i], text) == 0)
             return;
-    memcpy(s->method[s->nmethods++], text, m.n + 1);
+    if (s->nmethods == METHODS_MAX)
+        s->methods_full = true;
+    else
+        memcpy(s->method[s->nmethods++], text, m.n + 1);
 }
 
 static void add_other_method(struct scene *s) {
     static const char *const others[] = {"GET", "POST", "PURGE", "BREW", "SEARCH"};
+    char fresh[METHOD_MAX];
     size_t before = s->nmethods;
     for (size_t i = 0; i < sizeof others / sizeof *others && s->nmethods == before; i++)
         add_method(s, slice_str(others[i]), false);
+    for (unsigned i = 0; s->nmethods == before && !s->methods_full; i++) {
+        snprintf(fresh, sizeof fresh, "OTHER%u", i);
+        add_method(s, slice_str(fresh), false);
+    }
 }
 
 /* Every method that a rule names; and if one is about all of them, one that none names, and theirs in small letters,
- * which a deny takes for the method and an allow does not. */
-static void collect_methods(struct scene *s) {
-    bool any = false;
+ * which a deny takes for the method and an allow does not. Of Git LFS those that tell its operations apart. */
+static int collect_methods(struct scene *s, bool lfs) {
+    static const char *const ours[] = {"GET", "POST", "PUT"};
+    bool any = lfs;
     s->nmethods = 0;
+    s->methods_full = false;
+    for (size_t i = 0; lfs && i < sizeof ours / sizeof *ours; i++)
+        add_method(s, slice_str(ours[i]), false);
     for (int lower = 0; lower <= (any ? 1 : 0); lower++) {
         if (lower)
             add_other_method(s);
@@ -129,6 +144,7 @@ static void collect_methods(struct scene *s) {
             }
         }
     }
+    return s->methods_full ? tell_unsure(s, "its rules name too many methods to try them all") : 0;
 }
 
 /* A deny reads loosely, an allow strictly, an ask in both ways. */
@@ -141,15 +157,69 @@ static void add_paths(struct scene *s, const struct rule *r, unsigned flags, boo
     }
 }
 
+static void add_glob(struct scene *s, const struct glob *begin, const char *end, bool rest, unsigned flags) {
+    uint16_t units[GLOB_MAX];
+    struct glob *g = arena_alloc(&s->globs, sizeof *g);
+    size_t n = begin->n, more = strlen(end);
+    if (n + more + 1 > GLOB_MAX) {
+        s->walk.full = true;
+        return;
+    }
+    if (n)
+        memcpy(units, begin->units, n * sizeof *units);
+    for (size_t i = 0; i < more; i++)
+        units[n++] = (unsigned char)end[i];
+    if (rest)
+        units[n++] = GLOB_STARSTAR;
+    if (g && glob_make(g, units, n, &s->globs))
+        walk_add(&s->walk, g, flags, false);
+    else
+        s->walk.full = true;
+}
+
+static const uint16_t anything[] = {GLOB_STARSTAR};
+static const struct glob everything = {.units = anything, .n = 1};
+
+/* Git LFS is HTTP below a repository: rules about it see the repository, rules about methods the whole path. A deny takes
+ * a path with an encoded slash for a repository, too. */
+static void add_lfs_paths(struct scene *s, const struct rule *r) {
+    bool loose = r->verb != TREE_ALLOW;
+    for (size_t i = 0; i < r->target.npaths; i++) {
+        const struct glob *g = &r->target.paths[i];
+        if (loose)
+            walk_add(&s->walk, g, GLOB_NOCASE | GLOB_LOOSE, false);
+        for (int k = 0; k <= (loose ? 1 : 0); k++) {
+            add_glob(s, g, "/info/lfs/", true, GLOB_NOCASE | (k ? GLOB_LOOSE : 0));
+            add_glob(s, g, ".git/info/lfs/", true, GLOB_NOCASE | (k ? GLOB_LOOSE : 0));
+        }
+    }
+    add_glob(s, &everything, "/info/lfs/", true, 0);
+    if (!r->ops_named)
+        return;
+    add_glob(s, &everything, "/info/lfs/objects/batch", false, 0);
+    add_glob(s, &everything, "/info/lfs/locks", false, 0);
+    add_glob(s, &everything, "/info/lfs/locks/", true, 0);
+    add_glob(s, &everything, "/verify", false, 0);
+    add_glob(s, &everything, "/unlock", false, 0);
+}
+
 static int each_http(struct scene *s) {
+    bool lfs = false;
     memset(&s->walk, 0, sizeof s->walk);
+    arena_release(&s->globs);
     s->walk.start = SLICE("/");
     s->walk.path = true;
-    for (size_t i = 0; i < s->n; i++)
-        if (s->about[i].rule->action == TREE_HTTP)
-            add_paths(s, s->about[i].rule, 0, false);
-    collect_methods(s);
-    int r = collect(s, &s->paths);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct rule *rule = s->about[i].rule;
+        if (rule->action == TREE_HTTP)
+            add_paths(s, rule, 0, false);
+        else if (rule->action == TREE_LFS)
+            add_lfs_paths(s, rule);
+        lfs |= rule->action == TREE_LFS;
+    }
+    int r = collect_methods(s, lfs);
+    if (r == 0)
+        r = collect(s, &s->paths);
     s->f.kind = FACTS_HTTP;
     for (size_t i = 0; r == 0 && i < s->paths.n; i++)
         for (size_t m = 0; r == 0 && m < s->nmethods; m++) {
@@ -276,45 +346,7 @@ static int each_git(struct scene *s, size_t service) {
     return r;
 }
 
-/* --- lfs and tunnels --------------------------------------------------------------------------------------- */
-
-/* Git LFS is HTTP below a repository: rules about it see the repository, rules about methods the path. */
-static int each_lfs(struct scene *s) {
-    static const char *const tails[WALK_TAILS_MAX] = {
-        ".git/info/lfs/objects/batch", "/info/lfs/objects/batch", ".git/info/lfs/locks", "/info/lfs/locks"};
-    memset(&s->walk, 0, sizeof s->walk);
-    s->walk.start = SLICE("/");
-    s->walk.path = s->walk.repository = true;
-    for (size_t k = 0; k < WALK_TAILS_MAX; k++)
-        s->walk.tails[s->walk.ntails++] = slice_str(tails[k]);
-    for (size_t i = 0; i < s->n; i++) {
-        const struct rule *r = s->about[i].rule;
-        if (r->action == TREE_LFS)
-            add_paths(s, r, GLOB_NOCASE, false);
-        else if (r->action == TREE_HTTP)
-            add_paths(s, r, 0, true);
-    }
-    collect_methods(s);
-    add_method(s, SLICE("GET"), false);
-    add_method(s, SLICE("POST"), false);
-    add_method(s, SLICE("PUT"), false);
-    int result = collect(s, &s->paths);
-    s->f.kind = FACTS_HTTP;
-    for (size_t i = 0; result == 0 && i < s->paths.n; i++)
-        for (size_t k = 0; result == 0 && k < WALK_TAILS_MAX; k++) {
-            buf_clear(&s->path);
-            buf_put(&s->path, text_at(&s->paths, i));
-            buf_puts(&s->path, tails[k]);
-            if (s->path.failed)
-                return ERR_NOMEM;
-            s->f.path = buf_slice(&s->path);
-            for (size_t m = 0; result == 0 && m < s->nmethods; m++) {
-                s->f.method = slice_str(s->method[m]);
-                result = visit(s);
-            }
-        }
-    return result;
-}
+/* --- tunnels ----------------------------------------------------------------------------------------------- */
 
 static int each_tunnel(struct scene *s) {
     s->f.kind = FACTS_TUNNEL;
@@ -369,55 +401,51 @@ static bool allows(const struct scene *s, enum tree_action action) {
 static int each_origin(struct scene *s) {
     if (!gather(s))
         return ERR_NOMEM;
-    int r = allows(s, TREE_HTTP) ? each_http(s) : 0;
+    int r = allows(s, TREE_HTTP) || allows(s, TREE_LFS) ? each_http(s) : 0;
     for (size_t i = 0; r == 0 && i < sizeof services / sizeof *services; i++)
         if (allows(s, services[i].action))
             r = each_git(s, i);
-    if (r == 0 && allows(s, TREE_LFS))
-        r = each_lfs(s);
     if (r == 0 && allows(s, TREE_CONNECT))
         r = each_tunnel(s);
     return r;
 }
 
+static bool named_port(const struct scene *s, unsigned port) {
+    return s->ports[port / 8] >> (port % 8) & 1;
+}
+
 /* The ports that rules about the host name, its scheme's own, and one that none names. */
-static size_t ports_of(const struct scene *s, enum url_scheme scheme, uint16_t ports[PORTS_MAX]) {
-    size_t n = 0;
+static void collect_ports(struct scene *s, enum url_scheme scheme) {
     bool any = false;
+    memset(s->ports, 0, sizeof s->ports);
     for (size_t k = 0; k < s->c->npolicies; k++)
-        for (size_t i = 0; i < s->c->policies[k]->nrules && n < PORTS_MAX - 1; i++) {
+        for (size_t i = 0; i < s->c->policies[k]->nrules; i++) {
             const struct target *t = &s->c->policies[k]->rules[i].target;
-            size_t known = 0;
             if (t->scheme != scheme || !takes_host(t, s->f.host))
                 continue;
             any |= t->any_port;
             uint16_t port = t->any_port ? url_default_port(scheme) : t->port;
-            while (known < n && ports[known] != port)
-                known++;
-            if (known == n)
-                ports[n++] = port;
+            s->ports[port / 8] = (uint8_t)(s->ports[port / 8] | 1u << (port % 8));
         }
-    for (uint16_t other = 8443; any; other++) {
-        size_t known = 0;
-        while (known < n && ports[known] != other)
-            known++;
-        if (known == n) {
-            ports[n++] = other;
-            break;
-        }
-    }
-    return n;
+    unsigned other = 8443;
+    while (any && other <= UINT16_MAX && named_port(s, other))
+        other++;
+    if (any && other <= UINT16_MAX)
+        s->ports[other / 8] = (uint8_t)(s->ports[other / 8] | 1u << (other % 8));
 }
 
 static int each_host(struct scene *s, struct slice host, bool is_address) {
-    s->f = (struct facts){.host = host, .host_is_address = is_address};
+    s->f = (struct facts){.host = host, .host_is_address = is_address, .body_state = FACTS_BODY_WHOLE};
     int r = 0;
     for (enum url_scheme scheme = URL_HTTP; r == 0 && scheme <= URL_HTTPS; scheme++) {
-        uint16_t ports[PORTS_MAX];
-        size_t n = ports_of(s, scheme, ports);
-        for (size_t i = 0; r == 0 && i < n; i++) {
+        collect_ports(s, scheme);
+        for (unsigned port = 0; r == 0 && port <= UINT16_MAX; port++) {
+            if (port % 8 == 0 && s->ports[port / 8] == 0)
+                port += 7; /* and on to the next byte */
+            if (!named_port(s, port))
+                continue;
             s->f.scheme = scheme;
-            s->f.port = ports[i];
+            s->f.port = (uint16_t)port;
             r = each_origin(s);
         }
     }
@@ -465,6 +493,9 @@ int classes_walk(const struct classes *c) {
     if (!s)
         return r;
     s->c = c;
+    arena_init(&s->globs, TEXTS_MAX);
+    s->method = malloc(METHODS_MAX * sizeof *s->method);
+    r = s->method ? 0 : ERR_NOMEM;
     buf_init(&s->paths.bytes, TEXTS_MAX);
     buf_init(&s->refs.bytes, TEXTS_MAX);
     buf_init(&s->path, 1 << 16);
@@ -487,6 +518,8 @@ int classes_walk(const struct classes *c) {
     free(s->paths.ends);
     free(s->refs.ends);
     free(s->about);
+    free(s->method);
+    arena_release(&s->globs);
     free(s);
     return r;
 }

@@ -187,13 +187,23 @@ bool condition_same_place(const struct condition *a, const struct condition *b) 
     return true;
 }
 
+static bool same_operand(const struct operand *x, const struct operand *y) {
+    return x->kind == y->kind && x->number == y->number && slice_eq(x->text, y->text);
+}
+
+bool condition_same(const struct condition *a, const struct condition *b) {
+    bool same = condition_same_place(a, b) && a->test == b->test && a->field == b->field &&
+                a->noperands == b->noperands && regex_same(a->regex, b->regex);
+    for (size_t i = 0; same && i < a->noperands; i++)
+        same = same_operand(&a->operands[i], &b->operands[i]);
+    return same;
+}
+
 static bool operands_meet(const struct condition *a, const struct condition *b) {
     for (size_t i = 0; i < a->noperands; i++)
-        for (size_t k = 0; k < b->noperands; k++) {
-            const struct operand *x = &a->operands[i], *y = &b->operands[k];
-            if (x->kind == y->kind && x->number == y->number && slice_eq(x->text, y->text))
+        for (size_t k = 0; k < b->noperands; k++)
+            if (same_operand(&a->operands[i], &b->operands[k]))
                 return true;
-        }
     return false;
 }
 

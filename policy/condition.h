@@ -80,6 +80,9 @@ bool condition_on_body(const struct condition *c);
 /* Whether two are about the same value. */
 bool condition_same_place(const struct condition *a, const struct condition *b);
 
+/* Whether two ask the same of it, whatever they are written with. */
+bool condition_same(const struct condition *a, const struct condition *b);
+
 /* False if no request can have all conditions of both lists: one value would have to be two. */
 bool condition_meet(const struct condition *a, const struct condition *b);
 

@@ -3,6 +3,7 @@
  * Those judged differently are put together by the rules that decided, and each group is shown with what the rule is
  * about, an example, and the patterns on which another rule keeps the verdict as it was.
  */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -54,10 +55,7 @@ static enum change change_of(const struct verdict *a, const struct verdict *b) {
 }
 
 static bool differ(const struct verdict *a, const struct verdict *b) {
-    return a->action != b->action || (a->action != VERDICT_DENY &&
-                                      (!slice_eq(a->credential, b->credential) || a->limit != b->limit ||
-                                       a->limit_seconds != b->limit_seconds || a->max_body != b->max_body ||
-                                       a->to_private != b->to_private || a->nnets != b->nnets));
+    return a->action != b->action || (a->action != VERDICT_DENY && !plain_terms(a, b));
 }
 
 static struct group *group_of(struct diff *d, const struct facts *f, const struct verdict *a,
@@ -123,7 +121,10 @@ static void put_example(struct diff *d, const struct group *g, const struct fact
     buf_init(&ref, 1 << 16);
     if (g->rule->target.npaths) {
         fill(&path, &g->rule->target.paths[0]);
-        buf_put(&path, slice_from(f->path, f->kind == FACTS_HTTP ? f->path.n : facts_repository(f->path).n));
+        if (g->rule->action == TREE_LFS)
+            buf_printf(&path, ".git/info/lfs/objects/%s", slice_eq(f->method, SLICE("PUT")) ? "x" : "batch");
+        else if (f->kind != FACTS_HTTP)
+            buf_put(&path, slice_from(f->path, facts_repository(f->path).n));
         nice.path = buf_slice(&path);
     }
     if (f->nrefs && g->rule->nrefs) {
@@ -232,7 +233,7 @@ static void each_exception(struct diff *d, const struct group *g, bool after, bo
     const struct policy *p = d->p[after];
     for (size_t i = 0; i < p->nrules; i++) {
         const struct rule *r = &p->rules[i];
-        if (r->deny != deny || r == g->rule || !overlap_possible(g->rule, r))
+        if (r->deny != deny || r == g->rule || r->target.regex || !overlap_possible(g->rule, r))
             continue;
         struct overlap o;
         overlap_init(&o);
@@ -270,6 +271,8 @@ static void put_ref_overlap(struct buf *out, const struct rule *a, const struct 
 static void put_conditions(struct buf *out, const struct rule *r) {
     for (const struct condition *c = r->conditions; c; c = c->next)
         buf_printf(out, "%s %.*s", c == r->conditions ? ", where" : " and", SLICE_ARG(c->text));
+    if (r->brings || r->npush_options)
+        buf_puts(out, ", by what the push brings");
 }
 
 static void put_exception(void *arg, const struct rule *r, struct slice paths, bool more) {
@@ -309,12 +312,21 @@ static void put_exception(void *arg, const struct rule *r, struct slice paths, b
 static void put_exceptions(struct diff *d, const struct group *g, struct json *json) {
     struct telling t = {d, g, NULL, json};
     bool after = g->change != CHANGE_LOSS;
+    const struct verdict *denial = after ? &g->before : &g->after;
     if (g->change == CHANGE_OTHER)
         return;
     t.label = after ? "permitted already" : "still permitted";
-    each_exception(d, g, !after, false, put_exception, &t);
+    /* what a deny takes away is nothing that another rule permits */
+    if (denial->reason != REASON_DENIED_BY_RULE)
+        each_exception(d, g, !after, false, put_exception, &t);
     t.label = after ? "denied" : "denied before";
     each_exception(d, g, after, true, put_exception, &t);
+}
+
+static void put_net(struct buf *out, const struct verdict_net *net) {
+    char text[INET6_ADDRSTRLEN];
+    if (inet_ntop(net->v6 ? AF_INET6 : AF_INET, net->address, text, sizeof text))
+        buf_printf(out, " %s/%u", text, net->bits);
 }
 
 /* How a verdict permits. */
@@ -326,7 +338,11 @@ static void put_how(struct buf *out, const struct verdict *v) {
     if (v->max_body)
         buf_printf(out, ", at most %llu bytes", (unsigned long long)v->max_body);
     if (v->to_private || v->nnets)
-        buf_puts(out, ", to private networks");
+        buf_puts(out, ", to");
+    for (size_t i = 0; i < v->nnets; i++)
+        put_net(out, &v->nets[i]);
+    if (v->to_private)
+        buf_puts(out, " private networks");
 }
 
 static void group_text(struct diff *d, const struct group *g) {

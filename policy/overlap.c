@@ -175,10 +175,13 @@ static bool refs_meet(const struct rule *a, const struct rule *b) {
     return some;
 }
 
-bool overlap_possible(const struct rule *a, const struct rule *b) {
+bool overlap_origin(const struct rule *a, const struct rule *b) {
     const struct target *t = &a->target, *u = &b->target;
-    if (t->scheme != u->scheme || (!t->any_port && !u->any_port && t->port != u->port) || !hosts_meet(t, u) ||
-        a->action != b->action || !condition_meet(a->conditions, b->conditions))
+    return t->scheme == u->scheme && (t->any_port || u->any_port || t->port == u->port) && hosts_meet(t, u);
+}
+
+bool overlap_possible(const struct rule *a, const struct rule *b) {
+    if (!overlap_origin(a, b) || a->action != b->action || !condition_meet(a->conditions, b->conditions))
         return false;
     if (a->action == TREE_HTTP)
         return methods_meet(a, b);
@@ -200,4 +203,53 @@ void overlap_paths(struct overlap *o, const struct rule *a, const struct rule *b
     for (size_t i = 0; i < (t->npaths ? t->npaths : 1); i++)
         for (size_t k = 0; k < (u->npaths ? u->npaths : 1); k++)
             overlap_globs(o, t->npaths ? &t->paths[i] : &every, u->npaths ? &u->paths[k] : &every, nocase);
+}
+
+/* --- read generously --------------------------------------------------------------------------------------- */
+
+/* The pattern as the most forgiving server would read a text of it: small letters, decoded, a wildcard for all. */
+static struct glob forgiving(const struct glob *g, uint16_t units[UNITS_MAX]) {
+    size_t n = 0;
+    for (size_t i = 0; i < g->n && n < UNITS_MAX - 1; i++) {
+        unsigned c = g->units[i];
+        units[n++] =
+            (uint16_t)(c >= GLOB_STAR ? GLOB_STARSTAR : (unsigned char)ascii_lower((char)(c & 0xff)));
+    }
+    while (n > 1 && units[n - 1] == '/')
+        n--;
+    return (struct glob){.units = units, .n = n};
+}
+
+static bool meet_loosely(const struct glob *a, const struct glob *b) {
+    uint16_t one[UNITS_MAX], two[UNITS_MAX];
+    if (a->n >= UNITS_MAX || b->n >= UNITS_MAX)
+        return true;
+    struct glob x = forgiving(a, one), y = forgiving(b, two);
+    struct overlap o;
+    overlap_init(&o);
+    overlap_globs(&o, &x, &y, false);
+    /* a final slash makes no difference */
+    one[x.n++] = '/';
+    overlap_globs(&o, &x, &y, false);
+    x.n--;
+    two[y.n++] = '/';
+    overlap_globs(&o, &x, &y, false);
+    bool some = o.n || o.truncated;
+    overlap_release(&o);
+    return some;
+}
+
+bool overlap_loosely(const struct rule *a, const struct rule *b) {
+    const struct target *t = &a->target, *u = &b->target;
+    if (!overlap_origin(a, b))
+        return false;
+    if (a->action != b->action || t->regex || u->regex || t->npaths == 0 || u->npaths == 0)
+        return true;
+    if (a->action == TREE_HTTP && !methods_meet(a, b))
+        return false;
+    for (size_t i = 0; i < t->npaths; i++)
+        for (size_t k = 0; k < u->npaths; k++)
+            if (meet_loosely(&t->paths[i], &u->paths[k]))
+                return true;
+    return false;
 }

@@ -13,9 +13,15 @@ bool plain_rule(const struct rule *r);
 /* Whether what the one permits it permits as the other does: credential, limits, networks. */
 bool plain_alike(const struct rule *a, const struct rule *b);
 
+/* Whether two rules say the same, whatever they are written with. */
+bool plain_same(const struct rule *a, const struct rule *b);
+
+/* Whether two verdicts of VERDICT_ALLOW and the like permit in the same way. */
+bool plain_terms(const struct verdict *a, const struct verdict *b);
+
 /*
  * Calls `told` for each rule of the two policies that is not plain, unless the other policy has the same and no rule
- * that touches it is in one of them alone.
+ * that touches it is in one of them alone, or comes before it in one and after it in the other.
  */
 int plain_undecided(const struct policy *const p[2], int (*told)(void *arg, const struct rule *r), void *arg);
 

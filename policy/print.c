@@ -1,5 +1,7 @@
 #include "policy/print.h"
 
+#define BODY_SHOWN 2048 /* bytes of a body */
+
 void print_painted(const struct policy_print *print, const char *colour, const char *word) {
     if (print->colour)
         buf_printf(print->out, "\033[%sm%s\033[0m", colour, word);
@@ -66,10 +68,16 @@ void print_request_whole(struct buf *out, const struct facts *f) {
         buf_printf(out, " header %.*s ", SLICE_ARG(name));
         put_word(out, value);
     }
-    if (f->body.n) {
+    struct slice body = f->body;
+    while (f->body.n > BODY_SHOWN && body.n && body.p[body.n - 1] == ' ')
+        body.n--;
+    if (body.n) {
         buf_puts(out, " body ");
-        put_word(out, f->body);
+        put_word(out, slice_sub(body, 0, BODY_SHOWN));
     }
+    if (f->body.n > BODY_SHOWN)
+        buf_printf(out, " (%s%zu bytes)", body.n > BODY_SHOWN ? "the beginning of " : "with blanks ",
+                   f->body.n);
 }
 
 void print_rule(struct buf *out, const struct rule *r) {

@@ -13,6 +13,8 @@
 
 struct regex {
     pcre2_code *code;
+    struct slice text; /* as compiled: what came out of variables is escaped */
+    bool caseless;
     struct regex_memory *memory;
     struct regex *next;
 };
@@ -114,11 +116,19 @@ bool regex_compile(struct compiler *c, const struct expanded *e, size_t from, si
         diag_marks(c, e, bad, 1, NULL, NULL, "regular expression: %s", why);
         return false;
     }
+    re->text = arena_copy(&c->p->arena, slice_make(text, (size_t)n));
+    re->caseless = caseless;
     re->memory = memory;
     re->next = memory->list;
     memory->list = re;
     *out = re;
     return true;
+}
+
+bool regex_same(const struct regex *a, const struct regex *b) {
+    if (!a || !b)
+        return a == b;
+    return a->caseless == b->caseless && slice_eq(a->text, b->text);
 }
 
 enum tri regex_match(const struct regex *re, struct slice text) {

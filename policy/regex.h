@@ -19,6 +19,9 @@ struct regex;
 bool regex_compile(struct compiler *c, const struct expanded *e, size_t from, size_t to, bool caseless,
                    const struct regex **out);
 
+/* Whether two were compiled from the same text in the same way. */
+bool regex_same(const struct regex *a, const struct regex *b);
+
 enum tri regex_match(const struct regex *re, struct slice text);
 
 /* Frees those of a policy. */

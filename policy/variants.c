@@ -98,6 +98,17 @@ static void add_types(const struct variant *s, struct variable *x) {
     add_value(x, (struct value){.kind = VALUE_OBJECT});
 }
 
+/* Of headers that tell whether a body can be read: those that no condition names, and with which it can. */
+static void add_readable(struct variable *x) {
+    static const char *const types[] = {"application/json", "application/x+json", "application/y+json"};
+    static const char *const codings[] = {"identity", "Identity", "IDENTITY"};
+    bool type = slice_caseeq(x->c->name, SLICE("content-type"));
+    if (!type && !slice_caseeq(x->c->name, SLICE("content-encoding")))
+        return;
+    for (size_t i = 0; i < 3; i++)
+        add_value(x, (struct value){.kind = VALUE_TEXT, .text = slice_str(type ? types[i] : codings[i])});
+}
+
 static void add_values(const struct variant *s, struct variable *x) {
     const struct condition *c = x->c;
     if (c->subject == TREE_GRAPHQL) {
@@ -112,8 +123,8 @@ static void add_values(const struct variant *s, struct variable *x) {
         add_types(s, x);
         return;
     }
-    if (c->subject == TREE_HEADER && slice_caseeq(c->name, SLICE("content-type")))
-        add_value(x, (struct value){.kind = VALUE_TEXT, .text = SLICE("application/json")});
+    if (c->subject == TREE_HEADER)
+        add_readable(x);
     add_value(x, (struct value){.kind = VALUE_ABSENT});
     add_value(x, (struct value){.kind = VALUE_TWICE});
 }
@@ -159,8 +170,7 @@ static bool add_variable(struct variant *s, const struct condition *c) {
 
 static bool known(const struct variant *s, const struct condition *c) {
     for (size_t i = 0; i < s->nlist; i++)
-        if (condition_same_place(s->list[i], c) && s->list[i]->field == c->field &&
-            slice_eq(s->list[i]->text, c->text))
+        if (condition_same(s->list[i], c))
             return true;
     return false;
 }

@@ -312,6 +312,13 @@ static void random_pairs(void **state) {
     assert_int_equal(found, 250);
 }
 
+#define CHANGES "allow push https://a.test/r refs/heads/* paths \"$v/**\"\n"
+#define AUTHOR  "allow push https://a.test/r refs/heads/* author \"$v <*>\"\n"
+#define OPTION  "allow push https://a.test/r refs/heads/* options $v\n"
+#define HEADER  "allow GET https://a.test/ where header X ~ $v\n"
+#define FIRST   "allow GET https://a.test~/a.* with x\n"
+#define SECOND  "allow GET https://a.test~/.*b with y\n"
+
 /* What can't be followed is said, unless it is the same on both sides and nothing that touches it changes. */
 static void undecided(void **state) {
     (void)state;
@@ -328,6 +335,23 @@ static void undecided(void **state) {
         {"allow POST https://a.test/x where json a == 1\n", "allow POST https://a.test/x where json a == 2\n",
          "0"},
         {"allow GET https://a.test~/[0-9]+\n", "", "1"},
+        /* the same words with other variables are other rules */
+        {"let v = a\n" CHANGES, "let v = b\n" CHANGES, "1"},
+        {"let v = a\n" CHANGES, "let v = a\n" CHANGES, "0"},
+        {"let v = a\n" CHANGES, "allow push https://a.test/r refs/heads/* paths \"a/**\"\n", "0"},
+        {"let v = a\n" AUTHOR, "let v = b\n" AUTHOR, "1"},
+        {"let v = a\n" OPTION, "let v = b\n" OPTION, "1"},
+        {"let v = a\n" HEADER, "let v = b\n" HEADER, "1"},
+        {"let v = a.b\nallow GET https://a.test~/$v\n", "allow GET https://a.test~/a.b\n", "2"},
+        {"let v = a.b\nallow GET https://a.test~/$v\n", "allow GET https://a.test~/a\\.b\n", "0"},
+        /* which of two comes first decides the credential */
+        {FIRST SECOND, SECOND FIRST, "2"},
+        {FIRST SECOND, FIRST SECOND, "0"},
+        {FIRST SECOND, FIRST FIRST SECOND, "0"},
+        /* a deny is read generously */
+        {FIRST, FIRST "deny GET https://a.test/A%2Fb\n", "1"},
+        {"allow push https://a.test/r paths a\n",
+         "allow push https://a.test/r paths a\ndeny push https://a.test/s\n", "0"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct policy *a = load_text(pairs[i][0]), *b = load_text(pairs[i][1]);
@@ -355,13 +379,78 @@ static void language(void **state) {
     differs("", "allow lfs https://a.test/r download lock\n", 1,
             PARTS("+ lfs https://a.test/r download lock\n"));
     differs("allow lfs https://a.test/r download\n", "allow lfs https://a.test/r upload download\n", 1,
-            PARTS("+ lfs https://a.test/r upload\n", "objects/batch body {\"operation\":\"upload\"}\n"));
+            PARTS("+ lfs https://a.test/r upload\n", "PUT https://a.test/r.git/info/lfs/objects/x\n"));
     differs("allow lfs https://a.test/r\n", "allow lfs https://a.test/r download upload\n", 1,
             PARTS("- lfs https://a.test/r\n"));
     differs("allow lfs https://a.test/r lock upload\n", "allow lfs https://a.test/r upload lock\n", 0,
             PARTS("no difference"));
     differs("allow GET https://a.test/ limit 10/m\n", "allow GET https://a.test/ limit 20/m\n", 1,
             PARTS("at most 10 in 60 s", "at most 20 in 60 s"));
+}
+
+/* What rules about HTTP permit of a repository, a rule about LFS may deny. */
+static void lfs(void **state) {
+    (void)state;
+    differs("allow GET https://a.test/**\n", "allow GET https://a.test/**\ndeny lfs https://a.test/r\n", 1,
+            PARTS("- GET https://a.test/**", "after: denied by t.policy:2",
+                  "for example: GET https://a.test/r/info/lfs/"));
+    differs("allow * https://a.test/**\ndeny lfs https://a.test/r download\n", "allow * https://a.test/**\n",
+            1, PARTS("+ * https://a.test/**"));
+    /* read generously, a path with an encoded slash may be a repository's */
+    differs("allow GET https://a.test/{x,a%2Fb}\n",
+            "allow GET https://a.test/{x,a%2Fb}\ndeny lfs https://a.test/a/*\n", 1,
+            PARTS("for example: GET https://a.test/a%2Fb"));
+    /* behind the repository, each path for itself */
+    differs("allow lfs https://a.test/r\n", "allow lfs https://a.test/r\ndeny * https://a.test/**/verify\n",
+            1, PARTS("/info/lfs/", "/verify"));
+}
+
+static void terms(void **state) {
+    (void)state;
+    differs("allow GET https://a.test/ to 10.0.0.0/8\n", "allow GET https://a.test/ to 11.0.0.0/8\n", 1,
+            PARTS("before: allow, no credential, to 10.0.0.0/8\n",
+                  "after: allow, no credential, to 11.0.0.0/8\n"));
+    differs("allow GET https://a.test/ to 10.0.0.0/8 private\n", "allow GET https://a.test/ to 10.0.0.0/8\n",
+            1, PARTS("is permitted otherwise"));
+    differs("allow GET https://a.test/ to 10.0.0.0/8 172.16.0.0/12\n",
+            "allow GET https://a.test/ to 172.16.0.0/12 10.0.0.0/8\n", 0, PARTS("no difference"));
+    /* a body that is tried is not printed whole */
+    differs("allow POST https://a.test/ where json a == m max-body 1MiB\n",
+            "allow POST https://a.test/ where json a == m max-body 2MiB\n", 2,
+            PARTS("body {\"a\":\"m\"} (with blanks 1048577 bytes)\n"));
+}
+
+/* What a deny took was not "permitted already". */
+static void lifted(void **state) {
+    (void)state;
+    struct policy *a = load_text("allow GET https://a.test~/.*\nallow GET https://a.test/**\n"
+                                 "deny GET https://a.test/s\n"),
+                  *b = load_text("allow GET https://a.test~/.*\nallow GET https://a.test/**\n");
+    struct buf out;
+    size_t n, unsure;
+    buf_init(&out, 1 << 20);
+    struct policy_print print = {.format = POLICY_TEXT, .out = &out};
+    assert_int_equal(policy_diff(a, b, &print, &n, &unsure), 0);
+    assert_int_equal(n, 1);
+    assert_non_null(strstr(buf_cstr(&out), "before: denied by t.policy:3"));
+    assert_null(strstr(buf_cstr(&out), "already"));
+    buf_release(&out);
+    policy_free(a);
+    policy_free(b);
+}
+
+/* However many ports and methods rules name. */
+static void many(void **state) {
+    (void)state;
+    struct buf from;
+    buf_init(&from, 1 << 20);
+    for (int i = 0; i < 100; i++)
+        buf_printf(&from, "allow M%d https://a.test/\nallow GET https://a.test:%d/\n", i, 1000 + i);
+    char *before = strdup(buf_cstr(&from));
+    buf_puts(&from, "allow LAST https://a.test/\nallow GET https://a.test:2000/\n");
+    differs(before, buf_cstr(&from), 2, PARTS("+ LAST https://a.test/", "+ GET https://a.test:2000/"));
+    free(before);
+    buf_release(&from);
 }
 
 /* 2,000 rules on one host and many hosts: the answer comes, and it is the right one. */
@@ -388,9 +477,11 @@ static void large(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing),   cmocka_unit_test(gains),       cmocka_unit_test(losses),
-        cmocka_unit_test(git),       cmocka_unit_test(credentials), cmocka_unit_test(large),
-        cmocka_unit_test(undecided), cmocka_unit_test(language),    cmocka_unit_test(random_pairs),
+        cmocka_unit_test(nothing),      cmocka_unit_test(gains),       cmocka_unit_test(losses),
+        cmocka_unit_test(git),          cmocka_unit_test(credentials), cmocka_unit_test(large),
+        cmocka_unit_test(lfs),          cmocka_unit_test(terms),       cmocka_unit_test(lifted),
+        cmocka_unit_test(many),         cmocka_unit_test(undecided),   cmocka_unit_test(language),
+        cmocka_unit_test(random_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
