@@ -29,8 +29,9 @@ struct definition {
 
 /* What stands at a definition's root. */
 struct root {
-    unsigned owner; /* definition */
-    bool spread;    /* the name is a fragment's */
+    unsigned owner;  /* definition */
+    bool spread;     /* the name is a fragment's … */
+    size_t fragment; /* … which is this definition */
     struct slice name;
     struct slice arguments; /* from the '(' behind it to the document's end; empty: it has none */
 };
@@ -198,16 +199,44 @@ static size_t fragment_of(const struct document *d, struct slice name) {
     return i;
 }
 
+/* Whether a definition spreads, at its root, one that is not settled. */
+static bool spreads_open(const struct document *d, size_t definition, const bool *settled) {
+    for (size_t i = 0; i < d->nroots; i++)
+        if (d->roots[i].owner == definition && d->roots[i].spread && !settled[d->roots[i].fragment])
+            return true;
+    return false;
+}
+
+/* Fragments that spread one another in a circle are no GraphQL, and stand for no field that could be judged: settled is
+ * what spreads only what is settled. */
+static bool circles(const struct document *d) {
+    bool settled[OPERATIONS_MAX + FRAGMENTS_MAX] = {false};
+    size_t left = d->ndefinitions, before;
+    do {
+        before = left;
+        for (size_t i = 0; i < d->ndefinitions; i++) {
+            if (settled[i] || spreads_open(d, i, settled))
+                continue;
+            settled[i] = true;
+            left--;
+        }
+    } while (left && left < before);
+    return left > 0;
+}
+
 static bool document(struct slice text, struct document *d) {
     struct gql r = {.s = text, .d = d};
     gql_next(&r);
     while (r.kind != GQL_END)
         if (!definition(&r))
             return false;
-    for (size_t i = 0; i < d->nroots; i++)
-        if (d->roots[i].spread && fragment_of(d, d->roots[i].name) == d->ndefinitions)
+    for (size_t i = 0; i < d->nroots; i++) {
+        struct root *root = &d->roots[i];
+        root->fragment = root->spread ? fragment_of(d, root->name) : 0;
+        if (root->spread && root->fragment == d->ndefinitions)
             return false;
-    return d->noperations > 0;
+    }
+    return d->noperations > 0 && !circles(d);
 }
 
 bool graphql_scan(struct slice text, size_t *operations, size_t *fields) {
@@ -338,7 +367,7 @@ static bool each_root(const struct document *d, size_t operation, bool (*each)(v
             if (d->roots[i].owner != at)
                 continue;
             if (d->roots[i].spread)
-                due[fragment_of(d, d->roots[i].name)] = true;
+                due[d->roots[i].fragment] = true;
             else if (!each(arg, &d->roots[i]))
                 return false;
         }
