@@ -242,6 +242,13 @@ static bool read_url(struct proof *t, struct buf *path, bool *refused) {
         return false;
     struct slice rest = expanded_text(t->c, e->c + at, e->n - at), raw;
     bool has_query;
+    for (size_t i = at; i < e->n && e->c[i].code != '?'; i++) {
+        if (e->c[i].code != (MARK_LITERAL | '?'))
+            continue;
+        diag_marks(t->c, e, i, 1, "%3F", NULL,
+                   "the value of a variable has a '?' where a path stands, and would begin a query");
+        return false;
+    }
     t->shown = expanded_text(t->c, e->c, e->n);
     url_target_split(rest, &raw, &t->f.query, &has_query);
     if (raw.n == 0)

@@ -70,6 +70,18 @@ static bool wildcard(struct compiler *c, const struct expanded *e, size_t *from,
     return true;
 }
 
+/* A ':' out of a variable would move the line between host and port; within an address's brackets there is none. */
+static bool value_has_port(const struct expanded *e, size_t from, size_t end, size_t *at) {
+    bool brackets = false;
+    for (*at = from; *at < end; ++*at) {
+        unsigned code = e->c[*at].code, c = code & ~MARK_LITERAL;
+        brackets = c == '[' || (brackets && c != ']');
+        if (code == (MARK_LITERAL | ':') && !brackets)
+            return true;
+    }
+    return false;
+}
+
 /* What is left of the authority: a host, or nothing behind a bare '*', and a port. */
 static bool host_port(struct compiler *c, const struct expanded *e, size_t from, size_t end,
                       struct target *out) {
@@ -121,6 +133,12 @@ bool target_origin(struct compiler *c, const struct expanded *e, bool pattern, s
         end = any_port(e, from, end, out);
         if (!wildcard(c, e, &from, end, out))
             return false;
+    }
+    size_t colon;
+    if (value_has_port(e, from, end, &colon)) {
+        diag_marks(c, e, colon, 1, NULL, "give the port a variable of its own: https://$host:$port/",
+                   "the value of a variable has a ':' where a host stands");
+        return false;
     }
     return host_port(c, e, from, end, out);
 }
