@@ -68,7 +68,7 @@ int command_policy_check(int argc, char **argv) {
     if (t.vault && !vault)
         return TOOL_TROUBLE;
     struct policy *p = tool_load(&t, (const char *const *)argv + first, (size_t)(argc - first));
-    status = p ? check(&t, p, vault) : t.unreadable ? TOOL_TROUBLE : TOOL_FINDINGS;
+    status = p ? check(&t, p, vault) : t.unproved ? TOOL_FINDINGS : TOOL_TROUBLE;
     policy_free(p);
     vault_free(vault);
     return tool_end(&t, status);

@@ -71,7 +71,7 @@ int tool_begin(struct tool *t, const char *name, const char *text, const struct 
     if (t->help) {
         puts(text);
         options_print(rows, nrows, stdout);
-        puts("\nExit status: 0 good, 1 findings, 2 wrong usage or an unreadable file.");
+        puts("\nExit status: 0 good, 1 findings, 2 wrong usage, or a file that can't be read or has errors.");
         return fflush(stdout) == 0 ? EXIT_SUCCESS : TOOL_TROUBLE;
     }
     if ((size_t)(argc - *first) < least) {
@@ -145,8 +145,7 @@ struct policy *tool_load(struct tool *t, const char *const *files, size_t nfiles
     struct policy_diags diags;
     policy_diags_init(&diags);
     int r = tool_load_quietly(t, files, nfiles, &p, &diags);
-    for (size_t i = 0; i < diags.n; i++)
-        t->unreadable |= diags.list[i].line == 0; /* what is in a file has a line */
+    t->unproved = r == ERR_PARSE && diags.n + diags.dropped == diags.failed;
     if (r < 0 && r != ERR_PARSE)
         log_error("%s", err_text(r));
     if (r == ERR_PARSE && t->json) {

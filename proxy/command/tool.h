@@ -13,13 +13,14 @@
 #define TOOL_OUTPUT_MAX  (64u << 20)
 #define TOOL_HEADERS_MAX 64
 
-/* Exit statuses: 0 is good. */
+/* Exit statuses: 0 is good. A policy that does not load is trouble; where `expect` lines are what is looked at, one that
+ * fails is a finding. */
 enum { TOOL_FINDINGS = 1, TOOL_TROUBLE = 2 };
 
 /* What the options say. */
 struct tool {
     bool json, help, check;
-    bool unreadable; /* tool_load: a file that was named could not be read */
+    bool unproved; /* tool_load: all that was wrong with the policy are expectations that failed */
     struct policy_set sets[POLICY_VARS_MAX];
     size_t nsets;
     const char *vault, *body;

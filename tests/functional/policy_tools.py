@@ -34,7 +34,7 @@ def check_tells_errors_with_a_caret_and_warnings():
     r = policy(folder, "check", "@good.policy")
     tap.equal((r.code, r.err), (0, ""))
     r = policy(folder, "check", "@bad.policy")
-    tap.equal(r.code, 1)
+    tap.equal(r.code, 2)
     tap.contains(r.err, ":1:7: error: ")
     tap.contains(r.err, "        ^~~\n")
     r = policy(folder, "check", "@odd.policy")
@@ -83,6 +83,22 @@ def wrong_usage_and_unreadable_files_are_2():
         r = policy(folder, *args)
         tap.equal(r.code, 2, str(args))
         tap.ok(r.err or r.out, str(args))
+
+
+@tap.test
+def every_tool_means_the_same_by_its_status():
+    folder = files(good="allow GET https://a.test/x\n", bad="allow get https://a.test/\n", log__jsonl="",
+                   fails="allow GET https://a.test/x\nexpect deny GET https://a.test/x\n")
+    for args in (["check", "@bad.policy"], ["test", "@bad.policy"], ["explain", "@bad.policy", "GET", "https://a.test/"],
+                 ["diff", "@bad.policy", "@good.policy"], ["diff", "@good.policy", "@bad.policy"],
+                 ["replay", "@log.jsonl", "@bad.policy"], ["fmt", "@bad.policy"], ["fmt", "--check", "@bad.policy"]):
+        for json_too in ([], ["--json"]):
+            r = policy(folder, *args, *json_too)
+            tap.equal(r.code, 2, args)
+            if json_too:
+                tap.contains(json.dumps(json.loads(r.out)), '"line": 1, "column": 7')
+    for args, code in ((["check"], 1), (["test"], 1), (["explain", "GET", "https://a.test/x"], 2)):
+        tap.equal(policy(folder, args[0], "@fails.policy", *args[1:]).code, code, args)
 
 
 @tap.test
@@ -281,6 +297,11 @@ def fmt_formats_in_place_and_checks():
     tap.equal(policy(folder, "fmt", "--check", "@p.policy").code, 0)
     tap.equal(policy(folder, "fmt", "-", stdin="allow  GET https://a.test/\n").out, "allow GET https://a.test/\n")
     tap.equal(os.listdir(folder), ["p.policy"])
+    r = policy(folder, "fmt", "--json", "--check", "@p.policy", "@none.policy", "-", stdin="allow  GET https://a.test/\n")
+    told = json.loads(r.out)["files"]
+    tap.equal((r.code, [f["differs"] for f in told], [len(f["errors"]) for f in told]), (2, [False, False, True], [0, 1, 0]))
+    r = policy(folder, "fmt", "--json", "-", stdin="allow  GET https://a.test/\n")
+    tap.equal((r.code, json.loads(r.out)["files"][0]["text"]), (0, "allow GET https://a.test/\n"))
 
 
 @tap.test
