@@ -52,6 +52,7 @@ const char *verdict_reason_code(enum verdict_reason reason) {
     case REASON_WRITE_UNREADABLE: return "write-unreadable";
     case REASON_WRITE_UNKNOWN: return "write-unknown";
     case REASON_EXTRA: return "no-rule-for-extra";
+    case REASON_COUNT: break;
     }
     return "unknown";
 }

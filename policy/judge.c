@@ -561,7 +561,8 @@ bool judge_reaches(const struct policy *p, const struct facts *f, const struct f
     const struct rule *r = &p->rules[rule];
     if (!about_host(&r->target, f) || !judge_prepare(&q, p, f, NULL, &view, &v))
         return false;
-    enum stage far = r->action == TREE_LFS ? STAGE_OP : STAGE_SIZE; /* then: body, or pack */
+    /* then: body; what options are; pack */
+    enum stage far = r->action == TREE_LFS ? STAGE_OP : push_options_masked(f) ? STAGE_OPTIONS : STAGE_SIZE;
     bool reaches = (r->verb != TREE_ALLOW && judge_stage(&q, r, ref, true) >= far) ||
                    (!r->deny && judge_stage(&q, r, ref, false) >= far);
     body_view_release(&view);

@@ -1,6 +1,7 @@
 /* Judging what a log tells of: every request that may have been behind it (variants.h). */
 #include "policy/condition.h"
 #include "policy/doors.h"
+#include "policy/push_options.h"
 #include "policy/tools.h"
 #include "policy/variants.h"
 
@@ -25,13 +26,13 @@ static int judge_one(void *arg, const struct facts *f) {
 }
 
 /* Whether all that the rule asks of a request is in the log, or worked out by variants: regular expressions on what is
- * not in it are not, nor what a push changes. */
+ * not in it are not, nor what a push changes, nor the values of its options. */
 static bool told_of(const struct rule *r, const struct facts *f) {
     bool query = slice_find(f->query, '*') < 0;
     for (const struct condition *c = r->conditions; c; c = c->next)
         if (c->test == TREE_MATCHES && !(query && c->subject == TREE_QUERY))
             return false;
-    return !r->brings && !r->npush_options;
+    return !r->brings && push_options_told(f, r);
 }
 
 /* A log does not tell which refs were fetched, unless one was refused: a rule about some of them, where none about all

@@ -19,4 +19,10 @@ struct slice push_option_open(const struct facts *f, const struct rule *r, const
 /* Whether an option has to be named at all. */
 bool push_option_writes(struct slice option);
 
+/* Whether the values of some are not known: a log has options as "topic=*". */
+bool push_options_masked(const struct facts *f);
+
+/* … and whether it makes no difference to the rule what they are. */
+bool push_options_told(const struct facts *f, const struct rule *r);
+
 #endif

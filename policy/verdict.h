@@ -53,6 +53,7 @@ enum verdict_reason {
     REASON_WRITE_UNREADABLE, /* a request to a forge's API: what it writes can't be read for certain, `failed_why` */
     REASON_WRITE_UNKNOWN, /* … it may write to a repository that push rules speak of, and is in no table */
     REASON_EXTRA,         /* fetch rules name the repository, none permits facts.extra */
+    REASON_COUNT
 };
 
 /* Where a rule stands. Points into the policy. */

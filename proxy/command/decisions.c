@@ -11,7 +11,8 @@ static const char *text_of(json_t *object, const char *key) {
 static bool read_refs(struct decision_line *d, json_t *git) {
     json_t *list = json_object_get(git, "refs");
     size_t n = json_array_size(list);
-    d->refs_omitted = json_object_get(git, "omitted") != NULL;
+    if (json_object_get(git, "omitted"))
+        d->omitted = "the log does not tell all refs of the push";
     if (n == 0 || n > DECISIONS_REFS_MAX)
         return n == 0;
     d->refs = calloc(n, sizeof *d->refs);
@@ -30,6 +31,27 @@ static bool read_refs(struct decision_line *d, json_t *git) {
     }
     d->request.f.refs = d->refs;
     d->request.f.nrefs = n;
+    return true;
+}
+
+static bool read_options(struct decision_line *d, json_t *git) {
+    json_t *list = json_object_get(git, "options");
+    size_t n = json_array_size(list);
+    if (n > DECISIONS_REFS_MAX)
+        return false;
+    d->options = n ? calloc(n, sizeof *d->options) : NULL;
+    if (n && !d->options)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const char *s = json_string_value(json_array_get(list, i));
+        d->options[i] = slice_str(s ? s : "");
+        if (slice_eq(d->options[i], SLICE("\342\200\246")))
+            d->omitted = "the log does not tell all options of the push";
+    }
+    if (n == 0 && strcmp(d->code, verdict_reason_code(REASON_OPTIONS)) == 0)
+        d->omitted = "the log does not tell the options of the push";
+    d->request.f.options = d->options;
+    d->request.f.noptions = n;
     return true;
 }
 
@@ -55,7 +77,10 @@ static bool read_request(struct decision_line *d) {
     for (unsigned op = FACTS_LFS_DOWNLOAD; op <= FACTS_LFS_UPLOAD; op++)
         if (strcmp(operation, facts_lfs_name((enum facts_lfs)op)) == 0)
             d->request.f.lfs = (enum facts_lfs)op;
-    return kind == FACTS_HTTP || read_refs(d, git); /* of a fetch: the ref that was refused */
+    if (d->request.f.extra == FACTS_PLAIN && strcmp(d->code, verdict_reason_code(REASON_EXTRA)) == 0)
+        d->omitted = "the log does not tell what was fetched beside refs";
+    return kind == FACTS_HTTP ||
+           (read_refs(d, git) && read_options(d, git)); /* of a fetch: the ref that was refused */
 }
 
 static int read_verdict(struct decisions *r, json_t *json, unsigned line) {
@@ -75,6 +100,7 @@ static int read_verdict(struct decisions *r, json_t *json, unsigned line) {
         r->skipped++;
     request_release(&d.request);
     free(d.refs);
+    free(d.options);
     return result;
 }
 

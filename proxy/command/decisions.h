@@ -16,7 +16,9 @@ struct decision_line {
     unsigned line;
     struct request request;
     struct facts_ref *refs;
-    bool refs_omitted; /* the log does not tell all refs */
+    struct slice *options;
+    const char *
+        omitted; /* what of a push or fetch the log does not tell though a rule may hang on it; NULL: nothing */
     bool denied;
     const char *id, *url, *rule, *reason, *code, *credential; /* "" if there is none */
     json_t *json;

@@ -102,7 +102,7 @@ static int note_untold(struct replay *r, const struct decision_line *d, const st
         buf_printf(&now, "it hangs on what the log does not tell: %s:%u: %.*s", on->file, on->line,
                    SLICE_ARG(on->text));
     else
-        buf_puts(&now, "the log does not tell all refs of the push");
+        buf_puts(&now, d->omitted);
     const char *text = buf_cstr(&now);
     r->untold++;
     int result = note(r, d, true, v, text ? text : "");
@@ -114,7 +114,7 @@ static int note_untold(struct replay *r, const struct decision_line *d, const st
 static bool other_reason(const struct decision_line *d) {
     if (!d->denied || !*d->code)
         return false;
-    for (unsigned reason = REASON_NO_RULES; reason <= REASON_NO_TUNNEL; reason++)
+    for (unsigned reason = REASON_NO_RULES; reason < REASON_COUNT; reason++)
         if (strcmp(d->code, verdict_reason_code((enum verdict_reason)reason)) == 0)
             return false;
     return true;
@@ -133,7 +133,7 @@ static int judge(void *arg, struct decision_line *d) {
     int result = policy_judge_logged(r->p, &d->request.f, &v, &told, &on);
     r->judged++;
     bool denied = v.action == VERDICT_DENY;
-    if (result == 0 && (!told || (d->refs_omitted && !denied)))
+    if (result == 0 && (!told || (d->omitted && !denied)))
         return note_untold(r, d, &v, &on);
     if (result || (denied == d->denied && (denied || slice_eq(v.credential, slice_str(d->credential)))))
         return result;

@@ -31,6 +31,7 @@ void gitgate_free(struct gitgate *gate) {
     free(gate->wants);
     free(gate->refs);
     free(gate->options);
+    buf_release(&gate->record_options);
     free(gate->record_refs);
     free(gate);
 }
@@ -65,6 +66,7 @@ void gitgate_record(struct xchg *x, struct record *r) {
     if (x->gate) {
         r->refs = x->gate->record_refs;
         r->nrefs = x->gate->nrefs;
+        r->options = buf_slice(&x->gate->record_options);
     }
 }
 
@@ -246,6 +248,7 @@ void gitgate_begin(struct xchg *x) {
     buf_init(&gate->plain, GATE_INFLATE);
     buf_init(&gate->text, 4096);
     buf_init(&gate->tail, GATE_TAIL_MAX);
+    buf_init(&gate->record_options, RECORD_TEXT_MAX);
     x->gate = gate;
     xchg_enter(x, XCHG_SECTION);
     if (encoding == GIT_ENCODING_UNKNOWN) {

@@ -54,7 +54,7 @@ static int gate_collect_options(struct gitgate *gate) {
         return ERR_NOMEM;
     for (size_t i = 0; i < n; i++)
         gate->options[i] = git_push_option(&gate->push, i);
-    return 0;
+    return record_put_options(&gate->record_options, gate->options, n);
 }
 
 static bool gate_allows(struct xchg *x, size_t i) {

@@ -37,8 +37,9 @@ struct gitgate {
     struct buf tail;  /* the end of a body that went upstream up to here */
     struct facts_ref *refs;
     struct record_ref *record_refs;
-    struct slice *options; /* push options */
-    bool *wants;           /* refs whose update is permitted only as a fast-forward */
+    struct slice *options;     /* push options */
+    struct buf record_options; /* … as the record has them */
+    bool *wants;               /* refs whose update is permitted only as a fast-forward */
     size_t nrefs, nwants;
     struct gitproof *proof;
     struct gitask *ask;            /* NULL: the server was not asked */

@@ -34,6 +34,7 @@ static void put_refs(struct msg_out *m, const struct record *r) {
         put_text(m, r->refs[i].outcome);
     }
     msg_put_u64(m, r->refs_omitted + (r->nrefs - n));
+    put_text(m, r->options);
     put_text(m, r->unpack);
 }
 
@@ -112,6 +113,7 @@ static void get_refs(struct msg_in *m, struct record *r, struct record_ref *refs
     r->refs = refs;
     r->nrefs = m->err ? 0 : n;
     r->refs_omitted = msg_get_u64(m);
+    r->options = get_text(m);
     r->unpack = get_text(m);
 }
 

@@ -18,13 +18,14 @@
  *     code         the same as a stable word: "no-rule-for-method"
  *     rule         file:line of the rule that decided
  *     method, url  url without user name, query values left out ("?page=*") unless they are asked for
- *     git          {"service": "git-receive-pack", "refs": […], "omitted": N, "unpack"}. Of a ref, in a verdict:
+ *     git          {"service": "git-receive-pack", "refs": […], "omitted": N, "options": […], "unpack"}. Of a ref, in a verdict:
  *                  "ref", "old", "new" (ids), "op" (create, update, delete, force), "proof" (of an update, what told
  *                  whether it is a fast-forward: "pack", "server", which was asked for what the pack left open, or
  *                  "none"). In the outcome of a push that went upstream: "ref",
  *                  "outcome" ("ok", "refused: " and the server's words, "unknown" if it did not say), and where the
  *                  server did something else than it was asked for, "to", "old", "new", "op" ("force").
- *                  "unpack": why the server could not take the pack
+ *                  "options": the options of a push, what stands behind '=' left out ("ci.variable=*"); "…": there
+ *                  were more. "unpack": why the server could not take the pack
  *     lfs          of a batch of Git LFS {"operation": "upload", "objects": N, "bytes": N}; of a transfer that header
  *                  fields were put on which the server had handed out for it {"fields": N}
  *     credential   the name of the credential that is lent; never more than its name
@@ -90,6 +91,7 @@ struct record {
     const struct record_ref *refs;
     size_t nrefs;
     uint64_t refs_omitted;
+    struct slice options; /* of a push, each on a line, as they are shown */
     struct slice unpack;
     struct record_lfs lfs;
     struct slice credential, upstream;
@@ -108,6 +110,9 @@ struct record {
 #define RECORD_URL_VALUES 2u /* the operator asked for its values */
 int record_put_url(struct buf *out, enum url_scheme scheme, struct slice authority, struct slice path,
                    struct slice query, unsigned flags);
+
+/* Appends the options of a push as `options` wants them, whatever is in them: at most RECORD_TEXT_MAX bytes. */
+int record_put_options(struct buf *out, const struct slice *options, size_t n);
 
 /* Writes it as a message. Texts beyond their limit are cut, refs beyond theirs counted: it always fits,
  * `m` never fails for a buffer of MSG_MAX bytes. */

@@ -58,6 +58,25 @@ static void put_time(struct writer *w, const char *key, uint64_t ms) {
     put_text(w, key, slice_str(text));
 }
 
+int record_put_options(struct buf *out, const struct slice *options, size_t n) {
+    static const struct slice more = SLICE("\n\342\200\246");
+    for (size_t i = 0; i < n; i++) {
+        struct slice name, value;
+        bool valued = slice_cut(options[i], '=', &name, &value);
+        if (buf_len(out) + 1 + name.n + 2 + more.n > RECORD_TEXT_MAX) {
+            buf_put(out, i ? more : slice_from(more, 1));
+            break;
+        }
+        if (i)
+            buf_putc(out, '\n');
+        for (size_t k = 0; k < name.n; k++)
+            buf_putc(out, name.p[k] == '\n' ? '?' : name.p[k]);
+        if (valued)
+            buf_puts(out, "=*");
+    }
+    return out->failed ? ERR_LIMIT : 0;
+}
+
 static void json_pair(struct json *j, const char *key, struct slice s) {
     if (s.n == 0)
         return;
@@ -87,6 +106,16 @@ static void json_git(struct json *j, const struct record *r) {
     if (r->refs_omitted) {
         json_key(j, "omitted");
         json_u64(j, r->refs_omitted);
+    }
+    if (r->options.n) {
+        struct slice rest = r->options, one;
+        json_key(j, "options");
+        json_open_array(j);
+        for (bool more = true; more;) {
+            more = slice_cut(rest, '\n', &one, &rest);
+            json_put_string(j, one);
+        }
+        json_close(j);
     }
     json_pair(j, "unpack", r->unpack);
     json_close(j);

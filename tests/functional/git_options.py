@@ -1,6 +1,10 @@
 """Options of a push (git push -o), by which forges open, merge and write, pass where a rule names them."""
+import os
+
+import exeat
 import pushes
 import tap
+import work
 
 NAMED = pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* create with forge options merge_request.create topic=*\n"
 PUSH = pushes.CLONE + "git push %s origin HEAD:refs/heads/fix/1 || echo refused-$?\n"
@@ -31,6 +35,27 @@ def options_that_are_named_or_write_nothing_pass(t):
         git, r = push(t, policy, options)
         tap.lacks(r.out, "refused-", str(r))
         tap.ok("refs/heads/fix/1" in git.refs(pushes.REPO), git.refs(pushes.REPO))
+
+
+@tap.test
+def the_record_names_options_and_replay_judges_them(t):
+    _, r = push(t, NAMED, "-o merge_request.create -o topic=SECRET-A -o ci.skip")
+    told = [v["git"]["options"] for v in r.verdicts() if "options" in v.get("git", {})]
+    tap.equal(told, [["merge_request.create", "topic=*", "ci.skip"]])
+    with open(r.log, encoding="utf-8") as f:
+        tap.lacks(f.read(), "SECRET-A")
+    _, refused = push(t, pushes.PUSH, "-o merge_request.create")
+    deny = pushes.FETCH + "allow push https://g.test/acme/app with forge options **\n"
+    for log, policy, code, says in (
+            (r.log, NAMED, 1, "1 permitted then, can't be told now"),
+            (r.log, pushes.PUSH, 1, "1 permitted then, denied now"),
+            (r.log, deny + "deny push https://g.test/acme/app options merge_request.*\n", 1, "1 permitted then, denied now"),
+            (r.log, deny + "deny push https://g.test/acme/app options topic=SECRET-A\n", 1, "1 permitted then, can't be told now"),
+            (refused.log, pushes.PUSH, 0, " 0 differ, 0 can't be told"), (refused.log, NAMED, 1, "1 denied then, permitted now")):
+        path = work.write(os.path.join(work.folder("replay.", user=exeat.as_user(), mode=0o755), "p.policy"), policy, 0o644, exeat.as_user())
+        replay = exeat.call("policy", "replay", log, path)
+        tap.equal(replay.code, code, replay.out + policy)
+        tap.contains(replay.out, says)
 
 
 @tap.test

@@ -284,6 +284,27 @@ def replay_says_what_the_log_does_not_tell():
 
 
 @tap.test
+def replay_judges_refusals_of_every_kind():
+    def line(number, url, code, method="POST", **more):
+        return json.dumps({"event": "verdict", "id": str(number), "verdict": "deny", "code": code, "reason": "then", "method": method,
+                           "url": url, **more})
+
+    repo, pushed = "https://g.test/acme/app", {"service": "git-receive-pack", "refs": [{"ref": "refs/heads/a", "op": "create"}]}
+    log = [line(1, repo + ".git/git-upload-archive", "no-rule-for-extra", git={"service": "git-upload-archive"}),
+           line(2, repo + ".git/git-upload-pack", "no-rule-for-extra", git={"service": "git-upload-pack"}),
+           line(3, "https://api.github.com/repos/acme/app/frob", "write-unknown"),
+           line(4, "https://api.github.com/repos/acme/app/merges", "write-unreadable"),
+           line(5, repo + ".git/git-receive-pack", "push-option", git=pushed), line(6, repo, "limit")]
+    folder = files(log__jsonl="\n".join(log) + "\n", denies="allow GET https://other.test/\n",
+                   p="allow fetch %s also archive\nallow POST https://api.github.com/repos/acme/app/**\nallow push %s\n" % (repo, repo))
+    r = policy(folder, "replay", "@log.jsonl", "@denies.policy")
+    tap.contains(r.out, "5 requests judged, 0 differ, 0 can't be told; 1 refusals had other reasons")
+    r = policy(folder, "replay", "--json", "@log.jsonl", "@p.policy")
+    tap.equal(sorted((g["verdict_now"], g["id"]) for g in json.loads(r.out)["groups"]),
+              [("allow", "1"), ("allow", "3"), ("unknown", "2"), ("unknown", "4"), ("unknown", "5")])
+
+
+@tap.test
 def fmt_formats_in_place_and_checks():
     folder = files(p="allow  GET   https://a.test/ #c\nallow GET,HEAD https://a.test/x\n")
     path = os.path.join(folder, "p.policy")

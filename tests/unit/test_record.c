@@ -116,11 +116,12 @@ static void json_has_the_keys(void **state) {
     pushed.refs = made;
     pushed.nrefs = 2;
     pushed.unpack = SLICE("disk full");
+    pushed.options = SLICE("ci.skip\ntopic=*");
     expect_json(&pushed,
                 "{\"event\":\"outcome\",\"time\":\"1970-01-01T00:00:00.000Z\",\"git\":{\"service\":"
                 "\"git-receive-pack\",\"refs\":[{\"ref\":\"refs/for/main\",\"to\":\"refs/changes/1\","
                 "\"outcome\":\"ok\"},{\"ref\":\"refs/heads/b\",\"outcome\":\"refused: hook declined\"}],"
-                "\"unpack\":\"disk full\"}}\n");
+                "\"options\":[\"ci.skip\",\"topic=*\"],\"unpack\":\"disk full\"}}\n");
     struct record gap = {.event = RECORD_GAP,
                          .time_ms = 3000,
                          .count = 9,
@@ -281,6 +282,7 @@ static void the_largest_fits(void **state) {
                        .git_service = s,
                        .refs = refs,
                        .nrefs = RECORD_REFS_MAX,
+                       .options = s,
                        .credential = s,
                        .upstream = s,
                        .sink = s};
@@ -429,15 +431,35 @@ static void a_dead_scribe(void **state) {
     event_base_free(base);
 }
 
+static void options_are_shown_without_their_values(void **state) {
+    (void)state;
+    static const struct slice some[] = {SLICE("ci.skip"), SLICE("ci.variable=TOKEN=SECRET-A"), SLICE("a=\nb"),
+                                        SLICE("x\ny")};
+    struct slice many[400];
+    struct buf b;
+    buf_init(&b, RECORD_TEXT_MAX);
+    assert_int_equal(record_put_options(&b, some, 4), 0);
+    assert_string_equal(buf_cstr(&b), "ci.skip\nci.variable=*\na=*\nx?y");
+    buf_release(&b);
+    for (size_t i = 0; i < 400; i++)
+        many[i] = SLICE("merge_request.create");
+    for (size_t n = 1; n <= 400; n += 7) {
+        buf_init(&b, RECORD_TEXT_MAX);
+        assert_int_equal(record_put_options(&b, many, n), 0);
+        assert_int_equal(slice_ends(buf_slice(&b), SLICE("\n\342\200\246")), n > 48);
+        buf_release(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(urls_hide_values),    cmocka_unit_test(urls_are_bounded),
-        cmocka_unit_test(json_has_the_keys),   cmocka_unit_test(lines_for_people),
-        cmocka_unit_test(lines_can_not_draw),  cmocka_unit_test(loudness),
-        cmocka_unit_test(fields_are_the_same), cmocka_unit_test(lfs_is_told),
-        cmocka_unit_test(messages_come_back),  cmocka_unit_test(the_largest_fits),
-        cmocka_unit_test(hostile_messages),    cmocka_unit_test(a_slow_scribe),
-        cmocka_unit_test(a_dead_scribe),
+        cmocka_unit_test(urls_hide_values), cmocka_unit_test(options_are_shown_without_their_values),
+        cmocka_unit_test(urls_are_bounded), cmocka_unit_test(json_has_the_keys),
+        cmocka_unit_test(lines_for_people), cmocka_unit_test(lines_can_not_draw),
+        cmocka_unit_test(loudness),         cmocka_unit_test(fields_are_the_same),
+        cmocka_unit_test(lfs_is_told),      cmocka_unit_test(messages_come_back),
+        cmocka_unit_test(the_largest_fits), cmocka_unit_test(hostile_messages),
+        cmocka_unit_test(a_slow_scribe),    cmocka_unit_test(a_dead_scribe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
