@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The sandbox's network, trust and life, without a proxy behind it."""
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -177,6 +178,51 @@ def the_command_is_what_it_was(_t, user):
     tap.equal(fields["NoNewPrivs"], "0")
     if user is None:
         tap.equal(int(fields["CapEff"], 16), 0)
+
+
+RULES = """table inet exeat {
+	chain nat_output {
+		type nat hook output priority -100; policy accept;
+		tcp dport 53 redirect to :PORT
+		udp dport 53 redirect to :PORT
+		ip daddr 127.0.0.0/8 return
+		ip daddr 198.18.0.1 return
+		ip6 daddr ::1 return
+		ip6 daddr OWN return
+		meta l4proto tcp redirect to :PORT
+	}
+
+	chain filter_output {
+		type filter hook output priority filter; policy drop;
+		ip daddr 127.0.0.0/8 accept
+		ip daddr 198.18.0.1 accept
+		ip6 daddr ::1 accept
+		ip6 daddr OWN accept
+		ct state established,related accept
+		reject with icmpx admin-prohibited
+	}
+
+	chain filter_forward {
+		type filter hook forward priority filter; policy drop;
+		reject with icmpx admin-prohibited
+	}
+}
+"""
+
+
+@tap.test
+def the_rules_read_as_they_are_meant():
+    work.need("nft", "nsenter")
+    if not work.is_root():
+        tap.skip("another user's namespace can't be entered")
+    with box.Box("echo up; sleep 1000") as b:
+        tap.equal(b.process.stdout.readline(), b"up\n")
+        supervisor = b.process.pid
+        with open("/proc/%d/task/%d/children" % (supervisor, supervisor), encoding="ascii") as f:
+            init = f.read().split()[0]
+        rules = work.sh("nsenter", "-t", init, "-n", "nft", "list", "ruleset")
+    rules = re.sub(r"(ip6 daddr )fd[0-9a-f:]*:ffff:ffff:ffff:ffff ", r"\1OWN ", rules)
+    tap.equal(re.sub(r"to :[0-9]+", "to :PORT", rules), RULES)
 
 
 @tap.test
