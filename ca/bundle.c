@@ -1,11 +1,12 @@
 #include "ca/bundle.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
+#include <openssl/evp.h>
 #include <openssl/sha.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 #include "ca/paths.h"
 
 #define ROOTS_MAX 4096
+#define FILES_MAX 1024 /* further ones may be read twice, which costs time and no more */
 
 /* --- collecting ----------------------------------------------------------------------------------------- */
 
@@ -23,6 +25,12 @@ struct collection {
     struct buf *out;
     unsigned char (*seen)[SHA256_DIGEST_LENGTH];
     size_t n, cap;
+    size_t found; /* new or not */
+    struct {
+        dev_t dev;
+        ino_t ino;
+    } files[FILES_MAX]; /* those read: in directories every file has two names, the second one a hash */
+    size_t nfiles;
 };
 
 static int note(struct collection *c, const unsigned char md[SHA256_DIGEST_LENGTH]) {
@@ -38,30 +46,42 @@ static int note(struct collection *c, const unsigned char md[SHA256_DIGEST_LENGT
     return 0;
 }
 
-static int collect(void *arg, struct slice der) {
-    struct collection *c = arg;
+/* Whether it is new; it is known from now on. ERR_LIMIT, ERR_NOMEM. */
+static int meet(struct collection *c, struct slice der, bool *new) {
     unsigned char md[SHA256_DIGEST_LENGTH];
-    char *bytes;
     SHA256((const unsigned char *)der.p, der.n, md);
-    for (size_t i = 0; i < c->n; i++)
-        if (memcmp(c->seen[i], md, sizeof md) == 0)
-            return 0;
-    int r = note(c, md);
-    if (r)
-        return r;
-    BIO *bio = BIO_new(BIO_s_mem());
-    if (!bio || PEM_write_bio(bio, PEM_STRING_X509, "", (const unsigned char *)der.p, (long)der.n) <= 0) {
-        BIO_free(bio);
-        return ERR_NOMEM;
-    }
-    long size = BIO_get_mem_data(bio, &bytes);
-    r = buf_put(c->out, slice_make(bytes, (size_t)size));
-    BIO_free(bio);
-    return r;
+    *new = true;
+    for (size_t i = 0; *new &&i < c->n; i++)
+        *new = memcmp(c->seen[i], md, sizeof md) != 0;
+    return *new ? note(c, md) : 0;
 }
 
-/* The bytes of a regular file. 0; ERR_IO with errno set; ERR_LIMIT. */
-static int read_file(int dirfd, const char *path, struct buf *out) {
+static int recall(void *arg, struct slice der) {
+    bool new;
+    return meet(arg, der, &new);
+}
+
+static int collect(void *arg, struct slice der) {
+    struct collection *c = arg;
+    bool new;
+    int r = meet(c, der, &new);
+    c->found++;
+    return r == 0 && new ? pem_put(c->out, der) : r;
+}
+
+static bool read_before(struct collection *c, const struct stat *st) {
+    for (size_t i = 0; i < c->nfiles; i++)
+        if (c->files[i].ino == st->st_ino && c->files[i].dev == st->st_dev)
+            return true;
+    if (c->nfiles < FILES_MAX) {
+        c->files[c->nfiles].dev = st->st_dev;
+        c->files[c->nfiles++].ino = st->st_ino;
+    }
+    return false;
+}
+
+/* The bytes of a regular file, none if it was read before. 0; ERR_IO with errno set; ERR_LIMIT. */
+static int read_file(struct collection *c, int dirfd, const char *path, struct buf *out) {
     struct stat st;
     char *room;
     int r = 0;
@@ -72,7 +92,8 @@ static int read_file(int dirfd, const char *path, struct buf *out) {
         errno = EINVAL;
         r = ERR_IO;
     }
-    while (r == 0 && (r = buf_reserve(out, 65536, &room)) == 0) {
+    bool again = r == 0 && read_before(c, &st);
+    while (r == 0 && !again && (r = buf_reserve(out, 65536, &room)) == 0) {
         ssize_t n = read(fd, room, 65536);
         if (n < 0 && errno == EINTR)
             continue;
@@ -91,7 +112,7 @@ static int read_file(int dirfd, const char *path, struct buf *out) {
 static int collect_file(struct collection *c, int dirfd, const char *path) {
     struct buf text;
     buf_init(&text, CA_BUNDLE_MAX);
-    int r = read_file(dirfd, path, &text);
+    int r = read_file(c, dirfd, path, &text);
     if (r == 0)
         r = pem_each(buf_slice(&text), collect, c);
     int e = errno;
@@ -177,12 +198,14 @@ int ca_system_roots(struct buf *pem, size_t *count, struct errmsg *msg) {
 
 int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg) {
     struct collection c = {.out = pem};
-    int r = collect_file(&c, AT_FDCWD, path);
+    int r = pem_each(buf_slice(pem), recall, &c);
+    if (r == 0)
+        r = collect_file(&c, AT_FDCWD, path);
     if (r == ERR_IO)
         errmsg_errno(msg, r, "%s can't be read", path);
     else if (r)
         errmsg_set(msg, r, "%s: %s", path, err_text(r));
-    else if (c.n == 0)
+    else if (c.found == 0)
         r = errmsg_set(msg, ERR_PARSE, "%s holds no certificate in PEM", path);
     free(c.seen);
     return r;
@@ -215,12 +238,6 @@ static void put_be(struct buf *out, uint64_t v, int bytes) {
 static void put_utf(struct buf *out, const char *ascii) {
     put_be(out, strlen(ascii), 2);
     buf_puts(out, ascii);
-}
-
-static int count_cert(void *arg, struct slice der) {
-    (void)der;
-    ((struct jks *)arg)->n++;
-    return 0;
 }
 
 static int put_cert(void *arg, struct slice der) {
@@ -259,15 +276,15 @@ static int put_digest(struct buf *out, size_t from) {
 int ca_bundle_jks(struct slice pem, uint64_t now_ms, struct buf *out, struct errmsg *msg) {
     struct jks j = {.out = out, .now_ms = now_ms};
     size_t from = buf_len(out);
-    int r = pem_each(pem, count_cert, &j);
     put_be(out, JKS_MAGIC, 4);
     put_be(out, JKS_VERSION, 4);
-    put_be(out, j.n, 4);
-    j.n = 0;
-    if (r == 0)
-        r = pem_each(pem, put_cert, &j);
-    if (r == 0)
+    put_be(out, 0, 4); /* their number, once it is known */
+    int r = pem_each(pem, put_cert, &j);
+    if (r == 0 && !out->failed) {
+        uint32_t n = htonl(j.n);
+        memcpy(out->data + out->start + from + 8, &n, sizeof n);
         r = put_digest(out, from);
+    }
     if (r == 0 && out->failed)
         r = ERR_LIMIT;
     return r ? errmsg_set(msg, r, "the Java key store can't be made: %s", err_text(r)) : 0;

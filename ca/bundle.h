@@ -28,8 +28,8 @@
  */
 int ca_system_roots(struct buf *pem, size_t *count, struct errmsg *msg);
 
-/* Appends the roots of one PEM file (--upstream-ca), cleaned in the same way. ERR_PARSE when there is none in
- * it. */
+/* Appends the roots of one PEM file (--upstream-ca) that are not in `pem` yet, cleaned in the same way. ERR_PARSE when there
+ * is none in it. */
 int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg);
 
 /*

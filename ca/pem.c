@@ -1,10 +1,13 @@
 #include "ca/pem.h"
 
-#include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "ca/der.h"
+
+#define PEM_LINE 48 /* bytes a line: 64 characters */
 
 /* Takes one value off the front: its tag must be `tag`. *content is what is in it, *whole all of it; NULL
  * where not wanted. */
@@ -51,37 +54,82 @@ struct slice pem_subject(struct slice der) {
     return SLICE_NONE;
 }
 
-static bool is_cert(const char *name) {
-    return strcmp(name, PEM_STRING_X509) == 0 || strcmp(name, PEM_STRING_X509_OLD) == 0 ||
-           strcmp(name, PEM_STRING_X509_TRUSTED) == 0;
+/* --- the text ---------------------------------------------------------------------------------------------- */
+
+#define DASHES "-----"
+#define BEGIN  SLICE("BEGIN ")
+#define END    SLICE("END ")
+
+static const char *const labels[] = {PEM_STRING_X509, PEM_STRING_X509_OLD, PEM_STRING_X509_TRUSTED};
+
+/* The next line that begins with a label between dashes: *before is what stands before it, *rest what follows it. */
+static bool next_label(struct slice *rest, struct slice *before, struct slice *label) {
+    struct slice all = *rest;
+    const char *at;
+    while ((at = memmem(rest->p, rest->n, DASHES, strlen(DASHES)))) {
+        size_t from = (size_t)(at - all.p);
+        *rest = slice_from(all, from + strlen(DASHES));
+        const char *end = memmem(rest->p, rest->n, DASHES, strlen(DASHES));
+        if ((from && at[-1] != '\n') || !end || memchr(rest->p, '\n', (size_t)(end - rest->p)))
+            continue;
+        *before = slice_sub(all, 0, from);
+        *label = slice_sub(*rest, 0, (size_t)(end - rest->p));
+        *rest = slice_from(*rest, label->n + strlen(DASHES));
+        return true;
+    }
+    return false;
+}
+
+/* Whether a certificate's block begins with this one and ends with that one. */
+static bool is_cert(struct slice first, struct slice last) {
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        struct slice name = slice_str(labels[i]);
+        if (slice_starts(first, BEGIN) && slice_eq(slice_from(first, BEGIN.n), name) &&
+            slice_starts(last, END) && slice_eq(slice_from(last, END.n), name))
+            return true;
+    }
+    return false;
+}
+
+/* Base64 in lines, to `out`, which has room for twice `text`. Empty if it is none. */
+static struct slice decode(struct slice text, unsigned char *out) {
+    unsigned char *flat = out + text.n;
+    size_t n = 0, pads = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        if (c == '\n' || c == '\r' || c == ' ' || c == '\t')
+            continue;
+        if (c == '=')
+            pads++;
+        else if (pads || c == '-') /* which OpenSSL takes for an end */
+            return SLICE_NONE;
+        flat[n++] = (unsigned char)c;
+    }
+    int size = n && n % 4 == 0 && pads <= 2 ? EVP_DecodeBlock(out, flat, (int)n) : -1;
+    return size < 0 ? SLICE_NONE : slice_make(out, (size_t)size - pads);
 }
 
 int pem_each(struct slice pem, int (*each)(void *arg, struct slice der), void *arg) {
-    if (pem.n == 0)
-        return 0;
-    BIO *bio = BIO_new_mem_buf(pem.p, (int)pem.n);
-    if (!bio)
-        return ERR_NOMEM;
-    int r = 0;
-    while (r == 0) {
-        char *name = NULL, *header = NULL;
-        unsigned char *data = NULL;
-        struct slice cert;
-        long n = 0;
-        /* a block that can't be decoded does not end the walk, the end of the text does */
-        if (PEM_read_bio(bio, &name, &header, &data, &n) != 1) {
-            bool end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE || BIO_eof(bio);
-            ERR_clear_error();
-            if (end)
-                break;
-            continue;
-        }
-        if (is_cert(name) && outer_form(slice_make(data, (size_t)n), &cert))
+    struct slice first = SLICE_NONE, last, body, cert;
+    unsigned char *memory = pem.n ? malloc(2 * pem.n) : NULL;
+    int r = pem.n && !memory ? ERR_NOMEM : 0;
+    /* a block without an end of its own is passed over, what follows it is not */
+    for (; r == 0 && next_label(&pem, &body, &last); first = last)
+        if (is_cert(first, last) && outer_form(decode(body, memory), &cert))
             r = each(arg, cert);
-        OPENSSL_free(name);
-        OPENSSL_free(header);
-        OPENSSL_free(data);
-    }
-    BIO_free(bio);
+    free(memory);
     return r;
+}
+
+int pem_put(struct buf *out, struct slice der) {
+    unsigned char line[PEM_LINE / 3 * 4 + 1];
+    buf_puts(out, DASHES "BEGIN " PEM_STRING_X509 DASHES "\n");
+    for (; der.n; der = slice_from(der, PEM_LINE)) {
+        struct slice bytes = slice_sub(der, 0, PEM_LINE);
+        int n = EVP_EncodeBlock(line, (const unsigned char *)bytes.p, (int)bytes.n);
+        buf_put(out, slice_make(line, (size_t)n));
+        buf_putc(out, '\n');
+    }
+    buf_puts(out, DASHES "END " PEM_STRING_X509 DASHES "\n");
+    return out->failed ? ERR_LIMIT : 0;
 }

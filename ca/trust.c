@@ -15,6 +15,7 @@ struct root {
 };
 
 struct trust {
+    struct slice pem; /* allocated; until the first question */
     struct root *list;
     size_t n, cap;
 };
@@ -52,9 +53,19 @@ static void trust_free(struct trust *t) {
         X509_NAME_free(t->list[i].subject);
         free(t->list[i].der);
     }
-    if (t)
+    if (t) {
         free(t->list);
+        free((char *)t->pem.p);
+    }
     free(t);
+}
+
+/* Their subjects are read when one is asked for: until a server is met, that is memory and time for nothing. */
+static void read_roots(struct trust *t) {
+    /* what memory was short for is not trusted */
+    (void)pem_each(t->pem, add_root, t);
+    free((char *)t->pem.p);
+    t->pem = SLICE_NONE;
 }
 
 static void lookup_free(X509_LOOKUP *lookup) {
@@ -69,6 +80,8 @@ static int lookup_subject(X509_LOOKUP *lookup, X509_LOOKUP_TYPE type, const X509
     int found = 0;
     if (type != X509_LU_X509)
         return 0;
+    if (t && t->pem.n)
+        read_roots(t);
     for (size_t i = 0; t && i < t->n; i++) {
         struct root *root = &t->list[i];
         const unsigned char *p = root->der;
@@ -96,13 +109,20 @@ int trust_add(X509_STORE *store, struct slice pem, struct slice extra) {
             return ERR_CRYPTO;
     }
     struct trust *t = calloc(1, sizeof *t);
-    int r = t ? pem_each(pem, add_root, t) : ERR_NOMEM;
-    if (r == 0)
-        r = pem_each(extra, add_root, t);
-    X509_LOOKUP *lookup = r == 0 ? X509_STORE_add_lookup(store, method) : NULL;
-    if (lookup && X509_LOOKUP_set_method_data(lookup, t))
-        return 0;
-    trust_free(t);
-    ERR_clear_error();
-    return r ? r : ERR_CRYPTO;
+    char *text = malloc(pem.n + 1 + extra.n);
+    X509_LOOKUP *lookup = t && text ? X509_STORE_add_lookup(store, method) : NULL;
+    if (!lookup || !X509_LOOKUP_set_method_data(lookup, t)) {
+        int r = t && text ? ERR_CRYPTO : ERR_NOMEM;
+        free(t);
+        free(text);
+        ERR_clear_error();
+        return r;
+    }
+    if (pem.n)
+        memcpy(text, pem.p, pem.n);
+    text[pem.n] = '\n';
+    if (extra.n)
+        memcpy(text + pem.n + 1, extra.p, extra.n);
+    t->pem = slice_make(text, pem.n + 1 + extra.n);
+    return 0;
 }

@@ -100,11 +100,65 @@ static void test_named_roots(void **state) {
     buf_release(&pem);
 }
 
+/* The certificate of `text` with `with` in place of the first `what`. */
+static struct slice changed(struct slice text, const char *what, const char *with, char *out, size_t cap) {
+    const char *at = memmem(text.p, text.n, what, strlen(what));
+    assert_non_null(at);
+    size_t n = (size_t)(at - text.p);
+    return slice_make(out, (size_t)snprintf(out, cap, "%.*s%s%.*s", (int)n, text.p, with,
+                                            (int)(text.n - n - strlen(what)), at + strlen(what)));
+}
+
+/* What is a block of base64 with the right ends, and what is none. */
+static void test_forms(void **state) {
+    static const struct {
+        const char *what, *with;
+        size_t found;
+    } cases[] = {
+        {"BEGIN CERT", "BEGIN CERT", 1},
+        {"\n", "\r\n", 1},
+        {"\n", "  \n", 1},
+        {"\n", "\n\n", 1},
+        {"\nM", "M", 1},
+        {"-----BEGIN", " -----BEGIN", 0},
+        {"BEGIN CERT", "BEGIN X509 CERT", 0},
+        {"BEGIN CERT", "BEGIN NO CERT", 0},
+        {"-----END CERT", "-----END TRUSTED CERT", 0},
+        {"-----END", "----END", 0},
+        {"\nMII", "\nMII-", 0},
+        {"\nMII", "\nMII=", 0},
+        {"\nMII", "\nMIII", 0},
+        {"\nMII", "\nMI", 0},
+        {"\nMII", "\nProc-Type: 4,ENCRYPTED\n\nMII", 0},
+    };
+    struct state *s = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[4096];
+        struct buf pem;
+        struct errmsg msg;
+        const struct slice parts[] = {
+            changed(ca_root_pem(s->root), cases[i].what, cases[i].with, text, sizeof text),
+            ca_root_pem(s->other), SLICE("-----BEGIN CERTIFICATE-----\nMIIB")};
+        put_file(in(s->path, "bundle"), parts, 3);
+        buf_init(&pem, CA_BUNDLE_MAX);
+        assert_int_equal(ca_file_roots(in(s->path, "bundle"), &pem, &msg), 0);
+        /* whatever is wrong with the first one, the second one is found, in our own form */
+        assert_int_equal(count(buf_slice(&pem), "BEGIN CERTIFICATE"), 1 + cases[i].found);
+        assert_true(slice_ends(buf_slice(&pem), ca_root_pem(s->other)));
+        if (cases[i].found)
+            assert_true(slice_starts(buf_slice(&pem), ca_root_pem(s->root)));
+        buf_release(&pem);
+    }
+}
+
 static void test_file_roots(void **state) {
     struct state *s = *state;
     struct buf pem;
     struct errmsg msg = {""};
     buf_init(&pem, CA_BUNDLE_MAX);
+    assert_int_equal(ca_file_roots(in(s->path, CA_CERT_FILE), &pem, &msg), 0);
+    assert_true(slice_eq(buf_slice(&pem), ca_root_pem(s->root)));
+    /* what is there already is not put there again, and was found all the same */
     assert_int_equal(ca_file_roots(in(s->path, CA_CERT_FILE), &pem, &msg), 0);
     assert_true(slice_eq(buf_slice(&pem), ca_root_pem(s->root)));
     assert_int_equal(ca_file_roots(in(s->path, CA_KEY_FILE), &pem, &msg), ERR_PARSE);
@@ -271,6 +325,7 @@ static void test_java_paths(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_named_roots, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_roots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_host_roots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_jks, set_up, tear_down),
