@@ -90,16 +90,25 @@ static bool hash_name(const char *name) {
            name[9] <= '9';
 }
 
+/* The same link in another directory. */
+static int copy_link(struct trust *t, int from, int to, const char *name) {
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(from, name, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = 0;
+    return n > 0 && symlinkat(target, to, name) < 0 ? errmsg_errno(t->msg, ERR_IO, "%s", name) : 0;
+}
+
+static bool is_link(int dir, const struct dirent *e) {
+    struct stat st;
+    if (e->d_type != DT_UNKNOWN)
+        return e->d_type == DT_LNK;
+    return fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+}
+
 static int copy_entry(struct trust *t, const char *from, const char *to) {
     struct stat st;
-    char target[PATH_MAX];
     if (lstat(from, &st) < 0)
         return 0;
-    if (S_ISLNK(st.st_mode)) {
-        ssize_t n = readlink(from, target, sizeof target - 1);
-        target[n > 0 ? n : 0] = 0;
-        return n > 0 && symlink(target, to) < 0 ? errmsg_errno(t->msg, ERR_IO, "%s", to) : 0;
-    }
     if (S_ISDIR(st.st_mode)) {
         if (mkdir(to, 0755) < 0)
             return errmsg_errno(t->msg, ERR_IO, "%s", to);
@@ -131,24 +140,23 @@ static int add_root(struct trust *t, const char *dir) {
     return errmsg_set(t->msg, ERR_LIMIT, "%s: no name is free for the root certificate", dir);
 }
 
-/* A copy of `dir` with our root in it, made in `copy`. *any: a hashed certificate was there. */
-static int copy_directory(struct trust *t, const char *dir, const char *copy, bool *any) {
+/* A copy of `dir` with our root in it, made in `copy`. Nearly all are links: two for each of a hundred and fifty roots. */
+static int copy_directory(struct trust *t, const char *dir, const char *copy) {
     DIR *d = opendir(dir);
-    int r = 0;
-    *any = false;
-    if (!d)
-        return 0;
-    for (struct dirent *e; r == 0 && (e = readdir(d));) {
+    int to_fd = open(copy, O_PATH | O_DIRECTORY | O_CLOEXEC), r = 0;
+    for (struct dirent *e; r == 0 && d && (e = readdir(d));) {
         char from[PATH_MAX], to[PATH_MAX];
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        *any = *any || hash_name(e->d_name);
         if (snprintf(from, sizeof from, "%s/%s", dir, e->d_name) >= (int)sizeof from ||
             snprintf(to, sizeof to, "%s/%s", copy, e->d_name) >= (int)sizeof to)
             continue;
-        r = copy_entry(t, from, to);
+        r = is_link(dirfd(d), e) ? copy_link(t, dirfd(d), to_fd, e->d_name) : copy_entry(t, from, to);
     }
-    closedir(d);
+    if (to_fd >= 0)
+        close(to_fd);
+    if (d)
+        closedir(d);
     return r;
 }
 
@@ -166,7 +174,6 @@ static bool has_hashes(const char *dir) {
 static int trust_directory(struct trust *t, const char *path) {
     char real[PATH_MAX], copy[PATH_MAX];
     struct stat st;
-    bool any;
     if (!realpath(path, real) || stat(real, &st) < 0 || !S_ISDIR(st.st_mode) || !has_hashes(real))
         return 0;
     for (size_t i = 0; i < t->ndone; i++)
@@ -176,7 +183,7 @@ static int trust_directory(struct trust *t, const char *path) {
     if (r == 0)
         r = mount_tmpfs(copy, "mode=755,size=64m", t->msg);
     if (r == 0)
-        r = copy_directory(t, real, copy, &any);
+        r = copy_directory(t, real, copy);
     if (r == 0)
         r = add_root(t, copy);
     /* as root update-ca-certificates may work in it; for others it is what it was, not theirs to change */
