@@ -136,13 +136,22 @@ class Connection:
     def close(self):
         self.sock.close()
 
+contexts = {}
+
+def context_for(sni, alpn):
+    """Reading the store of certificates takes longer than a handshake: once for each kind."""
+    kind = (sni is None, tuple(alpn or ()))
+    if kind not in contexts:
+        context = contexts[kind] = ssl.create_default_context()
+        context.options &= ~0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: a FIN without close_notify is told apart
+        if alpn:
+            context.set_alpn_protocols(alpn)
+        if sni is None:
+            context.check_hostname = False
+    return contexts[kind]
+
 def wrap(connection, sni, alpn=None):
-    context = ssl.create_default_context()
-    context.options &= ~0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: a FIN without close_notify is told apart
-    if alpn:
-        context.set_alpn_protocols(alpn)
-    if sni is None:
-        context.check_hostname = False
+    context = context_for(sni, alpn)
     connection.sock = context.wrap_socket(connection.sock, server_hostname=sni, suppress_ragged_eofs=False)
     return connection
 
