@@ -20,11 +20,14 @@
 
 /* --- collecting ----------------------------------------------------------------------------------------- */
 
-/* Roots are written out as they are found, each once. */
+/* Roots are written out as they are found, each once. They are told apart by their text, which is always of one form: a digest
+ * would do as well, but to make ready for one takes OpenSSL longer than all the rest of this. */
 struct collection {
     struct buf *out;
-    unsigned char (*seen)[SHA256_DIGEST_LENGTH];
-    size_t n, cap;
+    struct {
+        size_t at, n;
+    } blocks[ROOTS_MAX]; /* in `out` */
+    size_t n;
     size_t found; /* new or not */
     struct {
         dev_t dev;
@@ -33,40 +36,45 @@ struct collection {
     size_t nfiles;
 };
 
-static int note(struct collection *c, const unsigned char md[SHA256_DIGEST_LENGTH]) {
-    if (c->n == c->cap) {
-        size_t cap = c->cap ? c->cap * 2 : 256;
-        void *p = cap > ROOTS_MAX ? NULL : realloc(c->seen, cap * sizeof *c->seen);
-        if (!p)
-            return cap > ROOTS_MAX ? ERR_LIMIT : ERR_NOMEM;
-        c->seen = p;
-        c->cap = cap;
+/* What is in `out` already, which nothing but this has written. */
+static int recall(struct collection *c) {
+    struct slice text = buf_slice(c->out), begin = SLICE("-----BEGIN ");
+    for (size_t at = 0; at < text.n; c->n++) {
+        struct slice rest = slice_from(text, at + begin.n);
+        const char *next = rest.n ? memmem(rest.p, rest.n, begin.p, begin.n) : NULL;
+        if (c->n == ROOTS_MAX)
+            return ERR_LIMIT;
+        c->blocks[c->n].at = at;
+        c->blocks[c->n].n = (next ? (size_t)(next - text.p) : text.n) - at;
+        at += c->blocks[c->n].n;
     }
-    memcpy(c->seen[c->n++], md, SHA256_DIGEST_LENGTH);
     return 0;
 }
 
-/* Whether it is new; it is known from now on. ERR_LIMIT, ERR_NOMEM. */
-static int meet(struct collection *c, struct slice der, bool *new) {
-    unsigned char md[SHA256_DIGEST_LENGTH];
-    SHA256((const unsigned char *)der.p, der.n, md);
-    *new = true;
-    for (size_t i = 0; *new &&i < c->n; i++)
-        *new = memcmp(c->seen[i], md, sizeof md) != 0;
-    return *new ? note(c, md) : 0;
-}
-
-static int recall(void *arg, struct slice der) {
-    bool new;
-    return meet(arg, der, &new);
+static bool have(const struct collection *c, struct slice block) {
+    struct slice text = buf_slice(c->out);
+    for (size_t i = 0; i < c->n; i++)
+        if (slice_eq(slice_sub(text, c->blocks[i].at, c->blocks[i].n), block))
+            return true;
+    return false;
 }
 
 static int collect(void *arg, struct slice der) {
     struct collection *c = arg;
-    bool new;
-    int r = meet(c, der, &new);
+    struct buf block;
+    buf_init(&block, CA_BUNDLE_MAX);
+    int r = pem_put(&block, der);
     c->found++;
-    return r == 0 && new ? pem_put(c->out, der) : r;
+    if (r == 0 && !have(c, buf_slice(&block))) {
+        size_t at = buf_len(c->out);
+        r = c->n == ROOTS_MAX ? ERR_LIMIT : buf_put(c->out, buf_slice(&block));
+        if (r == 0) {
+            c->blocks[c->n].at = at;
+            c->blocks[c->n++].n = buf_len(&block);
+        }
+    }
+    buf_release(&block);
+    return r;
 }
 
 static bool read_before(struct collection *c, const struct stat *st) {
@@ -192,13 +200,12 @@ int ca_system_roots(struct buf *pem, size_t *count, struct errmsg *msg) {
         errmsg_set(msg, r, "the host's root certificates can't be collected: %s", err_text(r));
     if (count)
         *count = c.n;
-    free(c.seen);
     return r;
 }
 
 int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg) {
     struct collection c = {.out = pem};
-    int r = pem_each(buf_slice(pem), recall, &c);
+    int r = recall(&c);
     if (r == 0)
         r = collect_file(&c, AT_FDCWD, path);
     if (r == ERR_IO)
@@ -207,7 +214,6 @@ int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg) {
         errmsg_set(msg, r, "%s: %s", path, err_text(r));
     else if (c.found == 0)
         r = errmsg_set(msg, ERR_PARSE, "%s holds no certificate in PEM", path);
-    free(c.seen);
     return r;
 }
 

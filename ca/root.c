@@ -371,6 +371,10 @@ struct slice ca_root_pem(const struct ca_root *root) {
     return slice_make(root->pem, root->pem_n);
 }
 
+uint32_t ca_root_hash(const struct ca_root *root) {
+    return (uint32_t)X509_subject_name_hash(root->cert);
+}
+
 int64_t ca_root_not_after(const struct ca_root *root) {
     return root->not_after;
 }

@@ -52,6 +52,9 @@ void ca_root_free(struct ca_root *root);
 /* The certificate as PEM, borrowed. No secret. */
 struct slice ca_root_pem(const struct ca_root *root);
 
+/* The hash of its subject, by which OpenSSL and others name files of certificates. */
+uint32_t ca_root_hash(const struct ca_root *root);
+
 /* When the certificate ends, in seconds since 1970. */
 int64_t ca_root_not_after(const struct ca_root *root);
 

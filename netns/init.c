@@ -25,15 +25,16 @@
  *   1. tied to the supervisor's life, untraceable, without any descriptor but its socket and the user's three
  *   2. the specification
  *   3. lo, addresses, routes; listeners; rules. Nothing runs inside yet, so no order of these leaves a gap
- *   4. mounts, then the working directory anew, so that it can't be a way below them
+ *   4. mounts: what is covered; what is trusted, once that has come; then the working directory anew, so that it can't be a way
+ *      below them
  *   5. the command's process in namespaces of its own, which locks all of the above
  *   6. no capability but CAP_KILL (the command may have changed its user), no new privileges
  *   7. listeners go out; then it waits for its supervisor and its children, and for nothing else
  */
 struct init {
-    int fd;      /* to the supervisor */
-    int signals; /* signalfd of SIGCHLD */
-    struct wire_spec spec;
+    int fd;                /* to the supervisor */
+    int signals;           /* signalfd of SIGCHLD */
+    struct wire_spec spec; /* until the command is another program */
     struct command command;
     bool running; /* the command is another program by now */
     bool told;    /* its end was reported */
@@ -134,6 +135,23 @@ static int read_spec(struct init *in, struct errmsg *msg) {
     return r;
 }
 
+static int read_trust(struct init *in, struct wire_trust *trust, struct errmsg *msg) {
+    uint8_t memory[WIRE_MAX];
+    struct msg_in m;
+    int r = receive(in->fd, &m, memory, sizeof memory);
+    if (r)
+        return errmsg_set(msg, r, "sandbox: %s", err_text(r));
+    int memfd = msg_get_fd(&m);
+    if (m.type != WIRE_TRUST || msg_end(&m))
+        r = errmsg_set(msg, ERR_PEER, "sandbox: unexpected message");
+    msg_close_fds(&m);
+    if (r == 0)
+        r = wire_trust_read(memfd, trust, msg);
+    if (memfd >= 0)
+        close(memfd);
+    return r;
+}
+
 static int send_ready(struct init *in, bool ipv6, const struct sandbox_listeners *l, struct errmsg *msg) {
     uint8_t memory[32];
     struct msg_out m;
@@ -164,6 +182,19 @@ static int drop_capabilities(struct errmsg *msg) {
     return 0;
 }
 
+static int set_up_mounts(struct init *in, struct errmsg *msg) {
+    struct wire_trust trust = {0};
+    struct stage stage;
+    char dir[PATH_MAX];
+    int r = mounts_cover(&in->spec, &stage, dir, msg);
+    if (r == 0)
+        r = read_trust(in, &trust, msg);
+    if (r == 0)
+        r = mounts_finish(&in->spec, &trust, &stage, msg);
+    wire_trust_release(&trust);
+    return r;
+}
+
 static int set_up(struct init *in, struct errmsg *msg) {
     struct sandbox_listeners listeners;
     struct listen_ports ports;
@@ -181,7 +212,7 @@ static int set_up(struct init *in, struct errmsg *msg) {
         return r;
     r = nft_setup(in->spec.prefix6, ipv6, &ports, msg);
     if (r == 0)
-        r = mounts_setup(&in->spec, msg);
+        r = set_up_mounts(in, msg);
     if (r == 0)
         r = command_fork(&in->spec, &in->command, msg);
     if (r == 0)
@@ -242,6 +273,8 @@ static bool obey(struct init *in) {
     } else if (m.type == WIRE_EXEC && !in->running && msg_end(&m) == 0) {
         int error = command_go(&in->command);
         in->running = true;
+        /* the command has its own copy */
+        wire_spec_release(&in->spec);
         if (error) {
             report(in, SANDBOX_EXEC_FAILED, error);
             in->told = true;

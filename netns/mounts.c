@@ -1,6 +1,5 @@
 #include "netns/mounts.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -32,23 +31,24 @@ static int enter_directory(const char *cwd, struct errmsg *msg) {
     return 0;
 }
 
-int mounts_setup(const struct wire_spec *spec, struct errmsg *msg) {
-    char real[PATH_MAX];
-    if (!realpath(spec->state_dir, real))
+int mounts_cover(const struct wire_spec *spec, struct stage *stage, char dir[PATH_MAX], struct errmsg *msg) {
+    if (!realpath(spec->state_dir, dir))
         return errmsg_errno(msg, ERR_USAGE, "state directory %s", spec->state_dir);
-    struct stage stage = {.dir = real};
-    int r = cover_aliases(spec, real, msg);
+    *stage = (struct stage){.dir = dir};
+    int r = cover_aliases(spec, dir, msg);
     if (r == 0)
-        r = mount_tmpfs(real, "mode=755,size=256m", msg);
-    if (r == 0)
-        r = cover_all(spec, &stage, msg);
-    if (r == 0)
-        r = trust_setup(spec, &stage, msg);
+        r = mount_tmpfs(dir, "mode=755,size=256m", msg);
+    return r ? r : cover_all(spec, stage, msg);
+}
+
+int mounts_finish(const struct wire_spec *spec, const struct wire_trust *trust, struct stage *stage,
+                  struct errmsg *msg) {
+    int r = trust_setup(trust, spec->root, stage, msg);
     if (r == 0 && spec->root)
-        r = devices_setup(&stage, msg);
+        r = devices_setup(stage, msg);
     /* the file system, not the mount alone: what is bound elsewhere is part of it */
-    if (r == 0 && mount(NULL, real, NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
-        r = mount_error(msg, "remount of", real);
+    if (r == 0 && mount(NULL, stage->dir, NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+        r = mount_error(msg, "remount of", stage->dir);
     if (r == 0)
         r = enter_directory(spec->cwd, msg);
     return r;

@@ -2,13 +2,20 @@
 #ifndef NETNS_MOUNTS_H
 #define NETNS_MOUNTS_H
 
+#include <limits.h>
+
+#include "netns/overlay.h"
 #include "netns/wire.h"
 
 /* Cuts the mount namespace off from the host's and mounts /proc for the new pid namespace. */
 int mounts_proc(struct errmsg *msg);
 
-/* The rest, in this order: the state directory's tmpfs, what is covered (netns/cover.h), trust and names (netns/trust.h), for
- * root the devices (netns/devices.h), the working directory anew. */
-int mounts_setup(const struct wire_spec *spec, struct errmsg *msg);
+/* The state directory's tmpfs, which `stage` becomes, and what is covered (netns/cover.h): all that needs no roots. `dir` is memory
+ * for the stage's name. */
+int mounts_cover(const struct wire_spec *spec, struct stage *stage, char dir[PATH_MAX], struct errmsg *msg);
+
+/* The rest, in this order: trust and names (netns/trust.h), for root the devices (netns/devices.h), the working directory anew. */
+int mounts_finish(const struct wire_spec *spec, const struct wire_trust *trust, struct stage *stage,
+                  struct errmsg *msg);
 
 #endif

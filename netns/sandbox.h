@@ -3,7 +3,9 @@
  *
  *     supervisor            user namespace A (owns the net, pid, ipc and mount namespaces)
  *         |                     |
- *     sandbox_start  --->   init, pid 1 inside: lo, routes, nft rules, listeners, mounts       (netns/init.h)
+ *     sandbox_start  --->   init, pid 1 inside: lo, routes, nft rules, listeners, covers       (netns/init.c)
+ *         |                     |
+ *     sandbox_trust  --->       roots and names, the rest of the mounts
  *         |                     |
  *     sandbox_exec   --->   the command, in user and mount namespace B beneath A
  *
@@ -12,7 +14,9 @@
  * once the command runs, is not dumpable, and reads nothing but its supervisor's socket; at the end of that socket,
  * by whatever death, it ends, and the kernel ends every process of the sandbox with it.
  *
- * Life cycle: sandbox_start - hand the listeners to the workers - sandbox_exec - sandbox_event… - sandbox_release.
+ * Life cycle: sandbox_start - sandbox_trust - sandbox_ready, when `fd` is readable - hand the listeners to the workers - sandbox_exec
+ * - sandbox_event… - sandbox_release. Start and trust are two, for the roots are known later than the rest, and most of the work
+ * needs none: it is done while the keeper starts.
  *
  * What the program must do for it:
  *   - call sandbox_inherit_take() as the first thing in main(), before any signal handler, umask or limit is changed;
@@ -52,12 +56,6 @@ struct sandbox_inherit {
 };
 void sandbox_inherit_take(struct sandbox_inherit *out);
 
-/* A file that is laid over another one inside. */
-struct sandbox_overlay {
-    const char *path;   /* absolute; symbolic links are followed; left out where it does not exist */
-    struct slice bytes; /* what is there instead */
-};
-
 /* All pointers are borrowed for the time of sandbox_start alone. Lists end with NULL and may be NULL. */
 struct sandbox_spec {
     char *const *argv;              /* the command; looked up in the PATH of `envp` */
@@ -67,13 +65,6 @@ struct sandbox_spec {
     /* Absolute path of the state directory. Inside, a read-only tmpfs lies over it that holds ca.pem and bundle.pem
      * (SANDBOX_CA, SANDBOX_BUNDLE): nothing of what is really in it can be reached. */
     const char *state_dir;
-    struct slice ca_pem;     /* our root alone */
-    struct slice bundle_pem; /* the system's roots and ours */
-
-    const char *const
-        *bundle_paths; /* PEM bundles of the system: bundle_pem is laid over them (ca_bundle_paths) */
-    const struct sandbox_overlay *overlays; /* Java key stores and the like */
-    size_t noverlays;
 
     /* Files and directories that must not be seen: vault files, sources of credentials, the log, policy-external secrets.
      * A file is empty inside, a directory too. Other mounts of the same file system are covered as well. Names that do not exist
@@ -83,6 +74,23 @@ struct sandbox_spec {
     const char *const *cover_sockets;
 
     uint8_t prefix6[8]; /* the /64 of synthetic addresses (names_prefix) */
+};
+
+/* A file that is laid over another one inside. */
+struct sandbox_overlay {
+    const char *path;   /* absolute; symbolic links are followed; left out where it does not exist */
+    struct slice bytes; /* what is there instead */
+};
+
+/* What is trusted inside. Borrowed for the time of sandbox_trust alone. */
+struct sandbox_trust {
+    struct slice ca_pem;     /* our root alone */
+    uint32_t ca_hash;        /* of its subject, as OpenSSL names files by it */
+    struct slice bundle_pem; /* the system's roots and ours */
+    const char *const *
+        bundle_paths; /* PEM bundles of the system: bundle_pem is laid over them (ca_bundle_paths). NULL-terminated */
+    const struct sandbox_overlay *overlays; /* Java key stores and the like */
+    size_t noverlays;
 };
 
 #define SANDBOX_CA     "ca.pem"     /* in state_dir, inside */
@@ -103,12 +111,21 @@ struct sandbox {
     struct sandbox_listeners listeners; /* the owner may take one by setting it to -1 */
 };
 
-/* Makes everything up to the command, which does not run yet. Blocks for some 50 ms, for 20 s at most. 0, or:
+/* Makes the namespaces and sets init to work in them. Blocks until its first process runs: a few ms, SANDBOX_START_MS at most. 0, or:
  *   ERR_UNSUPPORTED  the host forbids what is needed; netns/doctor.h says what and why, in the words to print
- *   ERR_USAGE        the specification can't be served (a working directory that is covered …)
+ *   ERR_USAGE        the specification can't be served
  *   ERR_IO …         other
  * On failure nothing is left and `sb` needs no release. */
+#define SANDBOX_START_MS 20000
 int sandbox_start(const struct sandbox_spec *spec, struct sandbox *sb, struct errmsg *msg);
+
+/* Tells init what is to be trusted; it goes on by itself. Once. 0, or ERR_IO, ERR_LIMIT, ERR_EOF. */
+int sandbox_trust(struct sandbox *sb, const struct sandbox_trust *trust, struct errmsg *msg);
+
+/* Whether everything up to the command is made, which does not run yet: 0 and `listeners` and `ipv6` are good; ERR_AGAIN (not yet;
+ * ask when `fd` is readable); or what went wrong, as for sandbox_start (ERR_USAGE is a working directory that is covered, too). Does
+ * not block. The caller waits no longer than SANDBOX_START_MS. */
+int sandbox_ready(struct sandbox *sb, struct errmsg *msg);
 
 /* Lets the command run. 0 or ERR_EOF. */
 int sandbox_exec(struct sandbox *sb, struct errmsg *msg);

@@ -1,9 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <openssl/bio.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +11,7 @@
 #include "netns/wire.h"
 
 /*
- * The specification is a row of fields: u32 tag, u32 length, the bytes, a NUL, so that strings can be used where
+ * A specification is a row of fields: u32 tag, u32 length, the bytes, a NUL, so that strings can be used where
  * they lie. It is written and read by the same program a moment apart; it is still checked, since nothing is gained by
  * trusting it.
  */
@@ -55,17 +52,6 @@ static void field_str(struct buf *b, enum tag tag, const char *s) {
 static void field_list(struct buf *b, enum tag tag, const char *const *list) {
     for (; list && *list; list++)
         field_str(b, tag, *list);
-}
-
-static int subject_hash(struct slice pem, uint32_t *hash, struct errmsg *msg) {
-    BIO *bio = BIO_new_mem_buf(pem.p, (int)(pem.n < INT_MAX ? pem.n : 0));
-    X509 *x = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-    int r = x ? 0 : errmsg_set(msg, ERR_USAGE, "sandbox: the root certificate can't be read");
-    if (x)
-        *hash = (uint32_t)X509_subject_name_hash(x);
-    X509_free(x);
-    BIO_free(bio);
-    return r;
 }
 
 /* The path in a line of /proc/net/unix, if somebody could connect to it; else NULL. Relative names can't be placed;
@@ -127,9 +113,19 @@ fail:
     return ERR_IO;
 }
 
+/* Ends the row and puts it into a memfd. `r` is what came of it so far. */
+static int finish(struct buf *b, int r, int *memfd, struct errmsg *msg) {
+    field(b, TAG_END, NULL, 0);
+    if (r == 0 && b->failed)
+        r = errmsg_set(msg, ERR_LIMIT, "sandbox: the specification is longer than %u MiB", SPEC_MAX >> 20);
+    if (r == 0)
+        r = seal(b, memfd, msg);
+    buf_release(b);
+    return r;
+}
+
 int wire_spec_write(const struct sandbox_spec *spec, int *memfd, struct errmsg *msg) {
     char cwd[PATH_MAX];
-    uint32_t hash;
     struct buf b;
     if (!spec->argv || !spec->argv[0])
         return errmsg_set(msg, ERR_USAGE, "sandbox: no command");
@@ -137,33 +133,29 @@ int wire_spec_write(const struct sandbox_spec *spec, int *memfd, struct errmsg *
         return errmsg_set(msg, ERR_USAGE, "sandbox: the state directory is not an absolute path");
     if (!getcwd(cwd, sizeof cwd) || cwd[0] != '/')
         return errmsg_set(msg, ERR_USAGE, "the working directory has no name (was it removed?)");
-    int r = subject_hash(spec->ca_pem, &hash, msg);
-    if (r)
-        return r;
     buf_init(&b, SPEC_MAX);
     field(&b, TAG_INHERIT, &spec->inherit, sizeof spec->inherit);
     field_str(&b, TAG_CWD, cwd);
     field_str(&b, TAG_STATE_DIR, spec->state_dir);
-    field(&b, TAG_CA, spec->ca_pem.p, spec->ca_pem.n);
-    field(&b, TAG_BUNDLE, spec->bundle_pem.p, spec->bundle_pem.n);
-    field(&b, TAG_CA_HASH, &hash, sizeof hash);
     field(&b, TAG_PREFIX6, spec->prefix6, sizeof spec->prefix6);
     field_list(&b, TAG_ARG, (const char *const *)spec->argv);
-    field_list(&b, TAG_BUNDLE_PATH, spec->bundle_paths);
     field_list(&b, TAG_COVER, spec->cover);
     field_list(&b, TAG_SOCKET, spec->cover_sockets);
-    for (size_t i = 0; i < spec->noverlays; i++) {
-        field_str(&b, TAG_OVERLAY_PATH, spec->overlays[i].path);
-        field(&b, TAG_OVERLAY_BYTES, spec->overlays[i].bytes.p, spec->overlays[i].bytes.n);
+    return finish(&b, host_sockets(&b, msg), memfd, msg);
+}
+
+int wire_trust_write(const struct sandbox_trust *trust, int *memfd, struct errmsg *msg) {
+    struct buf b;
+    buf_init(&b, SPEC_MAX);
+    field(&b, TAG_CA, trust->ca_pem.p, trust->ca_pem.n);
+    field(&b, TAG_CA_HASH, &trust->ca_hash, sizeof trust->ca_hash);
+    field(&b, TAG_BUNDLE, trust->bundle_pem.p, trust->bundle_pem.n);
+    field_list(&b, TAG_BUNDLE_PATH, trust->bundle_paths);
+    for (size_t i = 0; i < trust->noverlays; i++) {
+        field_str(&b, TAG_OVERLAY_PATH, trust->overlays[i].path);
+        field(&b, TAG_OVERLAY_BYTES, trust->overlays[i].bytes.p, trust->overlays[i].bytes.n);
     }
-    r = host_sockets(&b, msg);
-    field(&b, TAG_END, NULL, 0);
-    if (r == 0 && b.failed)
-        r = errmsg_set(msg, ERR_LIMIT, "sandbox: the specification is longer than %u MiB", SPEC_MAX >> 20);
-    if (r == 0)
-        r = seal(&b, memfd, msg);
-    buf_release(&b);
-    return r;
+    return finish(&b, 0, memfd, msg);
 }
 
 /* --- reading --------------------------------------------------------------- */
@@ -184,10 +176,6 @@ static bool append(struct strings *s, const char *p) {
     return true;
 }
 
-struct lists {
-    struct strings args, bundles, cover, sockets;
-};
-
 static bool copy(void *to, struct slice s, size_t n) {
     if (s.n != n)
         return false;
@@ -195,7 +183,32 @@ static bool copy(void *to, struct slice s, size_t n) {
     return true;
 }
 
-static bool add_overlay(struct wire_spec *out, const char *path) {
+struct spec_reader {
+    struct wire_spec *out;
+    struct strings args, cover, sockets;
+};
+
+static bool read_spec_field(void *arg, enum tag tag, struct slice s) {
+    struct spec_reader *r = arg;
+    switch (tag) {
+    case TAG_INHERIT: return copy(&r->out->inherit, s, sizeof r->out->inherit);
+    case TAG_CWD: r->out->cwd = s.p; return true;
+    case TAG_STATE_DIR: r->out->state_dir = s.p; return true;
+    case TAG_PREFIX6: return copy(r->out->prefix6, s, sizeof r->out->prefix6);
+    case TAG_ARG: return append(&r->args, s.p);
+    case TAG_COVER: return append(&r->cover, s.p);
+    case TAG_SOCKET: return append(&r->sockets, s.p);
+    case TAG_END: return true;
+    default: return false;
+    }
+}
+
+struct trust_reader {
+    struct wire_trust *out;
+    struct strings bundles;
+};
+
+static bool add_overlay(struct wire_trust *out, const char *path) {
     struct sandbox_overlay *grown = reallocarray(out->overlays, out->noverlays + 1, sizeof *grown);
     if (!grown)
         return false;
@@ -204,81 +217,106 @@ static bool add_overlay(struct wire_spec *out, const char *path) {
     return true;
 }
 
-static bool read_field(struct wire_spec *out, struct lists *lists, enum tag tag, struct slice s) {
+static bool read_trust_field(void *arg, enum tag tag, struct slice s) {
+    struct trust_reader *r = arg;
     switch (tag) {
-    case TAG_INHERIT: return copy(&out->inherit, s, sizeof out->inherit);
-    case TAG_CWD: out->cwd = s.p; return true;
-    case TAG_STATE_DIR: out->state_dir = s.p; return true;
-    case TAG_CA: out->ca_pem = s; return true;
-    case TAG_BUNDLE: out->bundle_pem = s; return true;
-    case TAG_CA_HASH: return copy(&out->ca_hash, s, sizeof out->ca_hash);
-    case TAG_PREFIX6: return copy(out->prefix6, s, sizeof out->prefix6);
-    case TAG_ARG: return append(&lists->args, s.p);
-    case TAG_BUNDLE_PATH: return append(&lists->bundles, s.p);
-    case TAG_COVER: return append(&lists->cover, s.p);
-    case TAG_SOCKET: return append(&lists->sockets, s.p);
-    case TAG_OVERLAY_PATH: return add_overlay(out, s.p);
+    case TAG_CA: r->out->ca_pem = s; return true;
+    case TAG_CA_HASH: return copy(&r->out->ca_hash, s, sizeof r->out->ca_hash);
+    case TAG_BUNDLE: r->out->bundle_pem = s; return true;
+    case TAG_BUNDLE_PATH: return append(&r->bundles, s.p);
+    case TAG_OVERLAY_PATH: return add_overlay(r->out, s.p);
     case TAG_OVERLAY_BYTES:
-        if (out->noverlays == 0)
+        if (r->out->noverlays == 0)
             return false;
-        out->overlays[out->noverlays - 1].bytes = s;
+        r->out->overlays[r->out->noverlays - 1].bytes = s;
         return true;
     case TAG_END: return true;
+    default: return false;
     }
-    return false;
 }
 
 /* The fields, one after the other, up to TAG_END, behind which nothing may follow. */
-static bool read_fields(struct wire_spec *out, struct lists *lists) {
+static bool read_fields(struct slice map, bool (*read_field)(void *, enum tag, struct slice), void *arg) {
     size_t at = 0;
     for (;;) {
         uint32_t head[2];
-        if (out->map_size - at < sizeof head + 1)
+        if (map.n - at < sizeof head + 1)
             return false;
-        memcpy(head, out->map + at, sizeof head);
+        memcpy(head, map.p + at, sizeof head);
         at += sizeof head;
-        if (head[1] > out->map_size - at - 1 || out->map[at + head[1]] != 0)
+        if (head[1] > map.n - at - 1 || map.p[at + head[1]] != 0)
             return false;
-        if (!read_field(out, lists, (enum tag)head[0], slice_make(out->map + at, head[1])))
+        if (!read_field(arg, (enum tag)head[0], slice_make(map.p + at, head[1])))
             return false;
         at += head[1] + 1;
         if (head[0] == TAG_END)
-            return at == out->map_size;
+            return at == map.n;
     }
 }
 
-int wire_spec_read(int memfd, struct wire_spec *out, struct errmsg *msg) {
+static int malformed(struct errmsg *msg) {
+    return errmsg_set(msg, ERR_PEER, "sandbox: malformed specification");
+}
+
+static int map_whole(int memfd, struct slice *map, struct errmsg *msg) {
     struct stat st;
-    struct lists lists = {0};
-    *out = (struct wire_spec){0};
     int seals = fcntl(memfd, F_GET_SEALS);
     if (fstat(memfd, &st) < 0 || seals < 0 || (seals & SPEC_ALLOWED) != SPEC_ALLOWED || st.st_size == 0 ||
         st.st_size > SPEC_MAX)
-        return errmsg_set(msg, ERR_PEER, "sandbox: malformed specification");
-    out->map_size = (size_t)st.st_size;
-    out->map = mmap(NULL, out->map_size, PROT_READ, MAP_PRIVATE, memfd, 0);
-    if (out->map == MAP_FAILED) {
-        *out = (struct wire_spec){0};
+        return malformed(msg);
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, memfd, 0);
+    if (p == MAP_FAILED)
         return errmsg_errno(msg, ERR_IO, "sandbox: specification");
-    }
-    bool whole = read_fields(out, &lists);
-    out->argv = (char **)lists.args.list;
-    out->bundle_paths = lists.bundles.list;
-    out->cover = lists.cover.list;
-    out->sockets = lists.sockets.list;
+    *map = slice_make(p, (size_t)st.st_size);
+    return 0;
+}
+
+static void unmap(struct slice map) {
+    if (map.p)
+        munmap((void *)(uintptr_t)map.p, map.n);
+}
+
+int wire_spec_read(int memfd, struct wire_spec *out, struct errmsg *msg) {
+    struct spec_reader reader = {.out = out};
+    *out = (struct wire_spec){0};
+    int r = map_whole(memfd, &out->map, msg);
+    if (r)
+        return r;
+    bool whole = read_fields(out->map, read_spec_field, &reader);
+    out->argv = (char **)reader.args.list;
+    out->cover = reader.cover.list;
+    out->sockets = reader.sockets.list;
     if (whole && out->argv && out->cwd && out->state_dir)
         return 0;
     wire_spec_release(out);
-    return errmsg_set(msg, ERR_PEER, "sandbox: malformed specification");
+    return malformed(msg);
 }
 
 void wire_spec_release(struct wire_spec *spec) {
     free(spec->argv);
-    free(spec->bundle_paths);
     free(spec->cover);
     free(spec->sockets);
-    free(spec->overlays);
-    if (spec->map)
-        munmap((void *)(uintptr_t)spec->map, spec->map_size);
+    unmap(spec->map);
     *spec = (struct wire_spec){0};
+}
+
+int wire_trust_read(int memfd, struct wire_trust *out, struct errmsg *msg) {
+    struct trust_reader reader = {.out = out};
+    *out = (struct wire_trust){0};
+    int r = map_whole(memfd, &out->map, msg);
+    if (r)
+        return r;
+    bool whole = read_fields(out->map, read_trust_field, &reader);
+    out->bundle_paths = reader.bundles.list;
+    if (whole && out->ca_pem.n && out->bundle_pem.n)
+        return 0;
+    wire_trust_release(out);
+    return malformed(msg);
+}
+
+void wire_trust_release(struct wire_trust *trust) {
+    free(trust->bundle_paths);
+    free(trust->overlays);
+    unmap(trust->map);
+    *trust = (struct wire_trust){0};
 }

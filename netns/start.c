@@ -13,13 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/msg.h"
 #include "netns/idmap.h"
 #include "netns/listen.h"
 #include "netns/wire.h"
 
-#define START_MS     20000
 #define CHILD_FD_MIN 10 /* descriptors that must not be in the way of 0 to 3 */
 
 /* The process group that had the terminal when we started, if that was ours. */
@@ -114,7 +112,7 @@ static _Noreturn void child(int exe, int fd, int parent_fd, char *const *envp) {
     /* if the supervisor was dead before the first of these two, WIRE_MAPPED never comes; dumpable, or the files
      * that the maps are written to belong to somebody else */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
-        tell(SANDBOX_ROLE_FD, WIRE_UP) || expect(SANDBOX_ROLE_FD, WIRE_MAPPED, START_MS) ||
+        tell(SANDBOX_ROLE_FD, WIRE_UP) || expect(SANDBOX_ROLE_FD, WIRE_MAPPED, SANDBOX_START_MS) ||
         keep_capabilities() < 0)
         _exit(125);
     syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
@@ -123,35 +121,8 @@ static _Noreturn void child(int exe, int fd, int parent_fd, char *const *envp) {
 
 /* --- the supervisor's side ------------------------------------------------- */
 
-/* A message of init's, waited for until `deadline`. */
-static int receive(int fd, uint64_t deadline, struct msg_in *m, void *memory, size_t cap,
-                   struct errmsg *msg) {
-    for (;;) {
-        uint64_t now = clock_monotonic_ms();
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int n = now < deadline ? poll(&p, 1, (int)(deadline - now)) : 0;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            return errmsg_set(msg, ERR_TIMEOUT, "sandbox: not ready after %d s", START_MS / 1000);
-        int r = n < 0 ? ERR_IO : msg_recv(fd, m, memory, cap);
-        if (r == ERR_AGAIN)
-            continue;
-        if (r == ERR_EOF)
-            return errmsg_set(msg, ERR_EOF, "sandbox: its first process has died");
-        return r ? errmsg_set(msg, r, "sandbox: %s", err_text(r)) : 0;
-    }
-}
-
-static int wait_up(struct sandbox *sb, uint64_t deadline, struct errmsg *msg) {
-    uint8_t memory[WIRE_MAX];
-    struct msg_in m;
-    int r = receive(sb->fd, deadline, &m, memory, sizeof memory, msg);
-    if (r)
-        return r;
-    msg_close_fds(&m);
-    return m.type == WIRE_UP && msg_end(&m) == 0 ? 0
-                                                 : errmsg_set(msg, ERR_PEER, "sandbox: unexpected message");
+static int sent(int r, struct errmsg *msg) {
+    return r ? errmsg_set(msg, r, "sandbox: %s", err_text(r)) : 0;
 }
 
 static int send_spec(struct sandbox *sb, int memfd, struct errmsg *msg) {
@@ -160,8 +131,21 @@ static int send_spec(struct sandbox *sb, int memfd, struct errmsg *msg) {
     msg_begin(&m, memory, sizeof memory, WIRE_SPEC);
     msg_put_u8(&m, sb->root);
     msg_put_fd(&m, memfd);
-    int r = msg_send(sb->fd, &m);
-    return r ? errmsg_set(msg, r, "sandbox: %s", err_text(r)) : 0;
+    return sent(msg_send(sb->fd, &m), msg);
+}
+
+int sandbox_trust(struct sandbox *sb, const struct sandbox_trust *trust, struct errmsg *msg) {
+    uint8_t memory[16];
+    struct msg_out m;
+    int memfd = -1;
+    int r = wire_trust_write(trust, &memfd, msg);
+    if (r)
+        return r;
+    msg_begin(&m, memory, sizeof memory, WIRE_TRUST);
+    msg_put_fd(&m, memfd);
+    r = sent(msg_send(sb->fd, &m), msg);
+    close(memfd);
+    return r;
 }
 
 static int read_ready(struct sandbox *sb, struct msg_in *m, struct errmsg *msg) {
@@ -178,22 +162,29 @@ static int read_ready(struct sandbox *sb, struct msg_in *m, struct errmsg *msg) 
     return msg_end(m) ? errmsg_set(msg, ERR_PEER, "sandbox: unexpected message") : 0;
 }
 
-static int wait_ready(struct sandbox *sb, uint64_t deadline, struct errmsg *msg) {
+static int read_failed(struct msg_in *m, struct errmsg *msg) {
+    int err = -(int)msg_get_u32(m);
+    struct slice text = msg_get_slice(m);
+    int r = msg_end(m) || err >= 0 ? ERR_PEER : err;
+    return errmsg_set(msg, r, "%.*s", SLICE_ARG(text));
+}
+
+int sandbox_ready(struct sandbox *sb, struct errmsg *msg) {
     uint8_t memory[WIRE_MAX];
     struct msg_in m;
-    int r = receive(sb->fd, deadline, &m, memory, sizeof memory, msg);
-    if (r)
+    int r = msg_recv(sb->fd, &m, memory, sizeof memory);
+    if (r == ERR_AGAIN)
         return r;
-    if (m.type == WIRE_READY) {
+    if (r == ERR_EOF)
+        return errmsg_set(msg, ERR_EOF, "sandbox: its first process has died");
+    if (r)
+        return errmsg_set(msg, r, "sandbox: %s", err_text(r));
+    if (m.type == WIRE_READY)
         r = read_ready(sb, &m, msg);
-    } else if (m.type == WIRE_FAILED) {
-        int err = -(int)msg_get_u32(&m);
-        struct slice text = msg_get_slice(&m);
-        r = msg_end(&m) || err >= 0 ? ERR_PEER : err;
-        errmsg_set(msg, r, "%.*s", SLICE_ARG(text));
-    } else {
+    else if (m.type == WIRE_FAILED)
+        r = read_failed(&m, msg);
+    else
         r = errmsg_set(msg, ERR_PEER, "sandbox: unexpected message");
-    }
     msg_close_fds(&m);
     return r;
 }
@@ -233,7 +224,6 @@ static int fork_init(struct sandbox *sb, char *const *envp, struct errmsg *msg) 
 }
 
 int sandbox_start(const struct sandbox_spec *spec, struct sandbox *sb, struct errmsg *msg) {
-    uint64_t deadline = clock_monotonic_ms() + START_MS;
     int memfd = -1;
     *sb = (struct sandbox){.init = -1, .fd = -1, .listeners = {-1, -1, -1, -1, -1, -1}};
     sb->root = idmap_is_root();
@@ -242,15 +232,13 @@ int sandbox_start(const struct sandbox_spec *spec, struct sandbox *sb, struct er
         return r;
     r = fork_init(sb, spec->envp, msg);
     if (r == 0)
-        r = wait_up(sb, deadline, msg);
+        r = sent(expect(sb->fd, WIRE_UP, SANDBOX_START_MS), msg);
     if (r == 0)
         r = idmap_write(sb->init, sb->root, msg);
     if (r == 0 && tell(sb->fd, WIRE_MAPPED))
         r = errmsg_set(msg, ERR_EOF, "sandbox: its first process has died");
     if (r == 0)
         r = send_spec(sb, memfd, msg);
-    if (r == 0)
-        r = wait_ready(sb, deadline, msg);
     close(memfd);
     if (r)
         sandbox_release(sb);

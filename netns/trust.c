@@ -27,7 +27,8 @@ static const char *const hashed[] = {
 #define COPY_MAX (8u << 20) /* a larger file is bound instead of copied */
 
 struct trust {
-    const struct wire_spec *spec;
+    const struct wire_trust *what;
+    bool root;
     struct stage *stage;
     struct errmsg *msg;
     char bundle[PATH_MAX]; /* in the stage */
@@ -36,7 +37,7 @@ struct trust {
 };
 
 static bool is_bundle(const struct trust *t, const char *path) {
-    for (const char **b = t->spec->bundle_paths; b && *b; b++)
+    for (const char **b = t->what->bundle_paths; b && *b; b++)
         if (strcmp(*b, path) == 0)
             return true;
     return false;
@@ -117,7 +118,7 @@ static int copy_entry(struct trust *t, const char *from, const char *to) {
     if (!S_ISREG(st.st_mode))
         return 0;
     if (is_bundle(t, from))
-        return write_file(to, t->spec->bundle_pem, 0644, t->msg);
+        return write_file(to, t->what->bundle_pem, 0644, t->msg);
     struct buf b;
     buf_init(&b, COPY_MAX);
     int r = read_file(from, &b);
@@ -133,9 +134,9 @@ static int copy_entry(struct trust *t, const char *from, const char *to) {
 static int add_root(struct trust *t, const char *dir) {
     char path[PATH_MAX];
     for (int i = 0; i < 16; i++) {
-        snprintf(path, sizeof path, "%s/%08x.%d", dir, t->spec->ca_hash, i);
+        snprintf(path, sizeof path, "%s/%08x.%d", dir, t->what->ca_hash, i);
         if (access(path, F_OK) < 0)
-            return write_file(path, t->spec->ca_pem, 0644, t->msg);
+            return write_file(path, t->what->ca_pem, 0644, t->msg);
     }
     return errmsg_set(t->msg, ERR_LIMIT, "%s: no name is free for the root certificate", dir);
 }
@@ -187,7 +188,7 @@ static int trust_directory(struct trust *t, const char *path) {
     if (r == 0)
         r = add_root(t, copy);
     /* as root update-ca-certificates may work in it; for others it is what it was, not theirs to change */
-    if (r == 0 && !t->spec->root)
+    if (r == 0 && !t->root)
         r = mount_attributes(copy, MOUNT_ATTR_RDONLY, 0, false, t->msg);
     if (r == 0 && mount(copy, real, NULL, MS_MOVE, NULL) < 0)
         r = errmsg_errno(t->msg, ERR_IO, "mount on %s", real);
@@ -206,7 +207,7 @@ static int lay_over(struct trust *t, const char *path, const char *source) {
 }
 
 static int trust_bundles(struct trust *t) {
-    for (const char **b = t->spec->bundle_paths; b && *b; b++) {
+    for (const char **b = t->what->bundle_paths; b && *b; b++) {
         char real[PATH_MAX];
         bool copied = false;
         if (!realpath(*b, real))
@@ -225,11 +226,11 @@ static int trust_bundles(struct trust *t) {
 }
 
 static int trust_overlays(struct trust *t) {
-    for (size_t i = 0; i < t->spec->noverlays; i++) {
+    for (size_t i = 0; i < t->what->noverlays; i++) {
         char source[PATH_MAX];
-        int r = stage_file(t->stage, NULL, t->spec->overlays[i].bytes, 0444, source, t->msg);
+        int r = stage_file(t->stage, NULL, t->what->overlays[i].bytes, 0444, source, t->msg);
         if (r == 0)
-            r = lay_over(t, t->spec->overlays[i].path, source);
+            r = lay_over(t, t->what->overlays[i].path, source);
         if (r)
             return r;
     }
@@ -286,11 +287,11 @@ static int names_hosts(struct trust *t) {
     return r;
 }
 
-int trust_setup(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg) {
-    struct trust t = {.spec = spec, .stage = stage, .msg = msg};
-    int r = stage_file(stage, SANDBOX_CA, spec->ca_pem, 0444, t.bundle, msg);
+int trust_setup(const struct wire_trust *what, bool root, struct stage *stage, struct errmsg *msg) {
+    struct trust t = {.what = what, .root = root, .stage = stage, .msg = msg};
+    int r = stage_file(stage, SANDBOX_CA, what->ca_pem, 0444, t.bundle, msg);
     if (r == 0)
-        r = stage_file(stage, SANDBOX_BUNDLE, spec->bundle_pem, 0444, t.bundle, msg);
+        r = stage_file(stage, SANDBOX_BUNDLE, what->bundle_pem, 0444, t.bundle, msg);
     for (size_t i = 0; r == 0 && i < sizeof hashed / sizeof hashed[0]; i++)
         r = trust_directory(&t, hashed[i]);
     if (r == 0)

@@ -5,8 +5,8 @@
 #include "netns/overlay.h"
 #include "netns/wire.h"
 
-/* Lays the bundle over the system's PEM bundles, puts our root into its directories of hashed certificates, lays the overlays of the
- * specification (Java key stores), a resolv.conf that names 127.0.0.1 alone and an /etc/hosts with only what is local. */
-int trust_setup(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg);
+/* Lays the bundle over the system's PEM bundles, puts our root into its directories of hashed certificates, lays the overlays
+ * (Java key stores), a resolv.conf that names 127.0.0.1 alone and an /etc/hosts with only what is local. `root`: all ids are mapped. */
+int trust_setup(const struct wire_trust *what, bool root, struct stage *stage, struct errmsg *msg);
 
 #endif

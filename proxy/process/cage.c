@@ -15,13 +15,17 @@
 /* All that sandbox_start borrows. */
 struct cage {
     const struct prepared *p;
-    struct slice ca_pem;
     char **env;
     const char **drop;
     char **cover;
     size_t ncover;
+};
+
+/* All that sandbox_trust borrows. */
+struct trust {
     struct buf bundle, jks;
     struct ca_paths bundles, javas;
+    const char *bundle_paths[CA_PATHS_MAX + 1];
     struct sandbox_overlay overlays[CA_PATHS_MAX];
 };
 
@@ -83,81 +87,79 @@ static int cage_environment(struct cage *c, char *const *env, struct errmsg *msg
     return r < 0 ? errmsg_set(msg, r, "environment: %s", err_text(r)) : 0;
 }
 
-/* The host's roots, those that the user's variables name, and ours; for Java the same in its own form. */
-static int cage_trust(struct cage *c, char *const *env, struct errmsg *msg) {
-    const char *files[32];
-    size_t n = environ_roots(env, files, sizeof files / sizeof files[0]);
-    int r = buf_put(&c->bundle, buf_slice(&c->p->roots));
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        /* a variable that names nothing readable was of no use before either */
-        struct errmsg ignored;
-        (void)ca_file_roots(files[i], &c->bundle, &ignored);
+int cage_start(const struct prepared *p, char *const *env, const struct sandbox_inherit *inherit,
+               struct sandbox *sb, struct errmsg *msg) {
+    struct cage c = {.p = p};
+    const char *sockets[] = {p->redis_path[0] ? p->redis_path : NULL, NULL};
+    int r = cage_cover(&c, msg);
+    if (r == 0)
+        r = cage_environment(&c, env, msg);
+    if (r == 0) {
+        struct sandbox_spec spec = {
+            .argv = p->sandbox.config->argv,
+            .envp = c.env,
+            .inherit = *inherit,
+            .state_dir = p->state_dir,
+            .cover = (const char *const *)c.cover,
+            .cover_sockets = sockets,
+        };
+        memcpy(spec.prefix6, names_prefix(p->sandbox.names), sizeof spec.prefix6);
+        r = sandbox_start(&spec, sb, msg);
     }
-    if (r == 0)
-        r = buf_put(&c->bundle, c->ca_pem);
-    if (r == 0)
-        r = ca_bundle_paths(&c->bundles);
-    if (r == 0)
-        r = ca_java_paths(environ_get(env, "JAVA_HOME"), environ_get(env, "PATH"), environ_get(env, "HOME"),
-                          &c->javas);
-    if (r < 0)
-        return errmsg_set(msg, r, "trusted roots: %s", err_text(r));
-    if (c->javas.n == 0)
-        return 0;
-    r = ca_bundle_jks(buf_slice(&c->bundle), clock_wall_ms(), &c->jks, msg);
-    for (size_t i = 0; r == 0 && i < c->javas.n; i++)
-        c->overlays[i] = (struct sandbox_overlay){c->javas.list[i], buf_slice(&c->jks)};
+    for (size_t i = 0; i < c.ncover; i++)
+        free(c.cover[i]);
+    free(c.cover);
+    free(c.drop);
+    environ_free(c.env);
     return r;
 }
 
-static int cage_run(struct cage *c, const struct sandbox_inherit *inherit, struct sandbox *sb,
-                    struct errmsg *msg) {
-    const char *bundle_paths[CA_PATHS_MAX + 1] = {NULL};
-    for (size_t i = 0; i < c->bundles.n; i++)
-        bundle_paths[i] = c->bundles.list[i];
-    const char *sockets[] = {c->p->redis_path[0] ? c->p->redis_path : NULL, NULL};
-    struct sandbox_spec spec = {
-        .argv = c->p->sandbox.config->argv,
-        .envp = c->env,
-        .inherit = *inherit,
-        .state_dir = c->p->state_dir,
-        .ca_pem = c->ca_pem,
-        .bundle_pem = buf_slice(&c->bundle),
-        .bundle_paths = bundle_paths,
-        .overlays = c->overlays,
-        .noverlays = c->javas.n,
-        .cover = (const char *const *)c->cover,
-        .cover_sockets = sockets,
-    };
-    memcpy(spec.prefix6, names_prefix(c->p->sandbox.names), sizeof spec.prefix6);
-    return sandbox_start(&spec, sb, msg);
+static int collect_roots(struct trust *t, const struct prepared *p, struct slice ca_pem, char *const *env) {
+    const char *files[32];
+    size_t n = environ_roots(env, files, sizeof files / sizeof files[0]);
+    int r = buf_put(&t->bundle, buf_slice(&p->roots));
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        /* a variable that names nothing readable was of no use before either */
+        struct errmsg ignored;
+        (void)ca_file_roots(files[i], &t->bundle, &ignored);
+    }
+    if (r == 0)
+        r = buf_put(&t->bundle, ca_pem);
+    if (r == 0)
+        r = ca_bundle_paths(&t->bundles);
+    for (size_t i = 0; i < t->bundles.n; i++)
+        t->bundle_paths[i] = t->bundles.list[i];
+    return r;
 }
 
-int cage_start(const struct prepared *p, struct slice ca_pem, char *const *env,
-               const struct sandbox_inherit *inherit, struct sandbox *sb, struct errmsg *msg) {
-    struct cage *c = calloc(1, sizeof *c);
-    if (!c)
-        return errmsg_set(msg, ERR_NOMEM, "out of memory");
-    c->p = p;
-    c->ca_pem = ca_pem;
-    buf_init(&c->bundle, CA_BUNDLE_MAX);
-    buf_init(&c->jks, 2 * CA_BUNDLE_MAX);
-    int r = cage_cover(c, msg);
+static int collect_javas(struct trust *t, char *const *env, struct errmsg *msg) {
+    int r = ca_java_paths(environ_get(env, "JAVA_HOME"), environ_get(env, "PATH"), environ_get(env, "HOME"),
+                          &t->javas);
+    if (r == 0 && t->javas.n)
+        r = ca_bundle_jks(buf_slice(&t->bundle), clock_wall_ms(), &t->jks, msg);
+    for (size_t i = 0; r == 0 && i < t->javas.n; i++)
+        t->overlays[i] = (struct sandbox_overlay){t->javas.list[i], buf_slice(&t->jks)};
+    return r;
+}
+
+int cage_trust(const struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
+               struct sandbox *sb, struct errmsg *msg) {
+    struct trust t = {.bundle_paths = {NULL}};
+    buf_init(&t.bundle, CA_BUNDLE_MAX);
+    buf_init(&t.jks, 2 * CA_BUNDLE_MAX);
+    int r = collect_roots(&t, p, ca_pem, env);
+    if (r < 0)
+        errmsg_set(msg, r, "trusted roots: %s", err_text(r));
     if (r == 0)
-        r = cage_environment(c, env, msg);
-    if (r == 0)
-        r = cage_trust(c, env, msg);
-    if (r == 0)
-        r = cage_run(c, inherit, sb, msg);
-    for (size_t i = 0; i < c->ncover; i++)
-        free(c->cover[i]);
-    free(c->cover);
-    free(c->drop);
-    environ_free(c->env);
-    ca_paths_release(&c->bundles);
-    ca_paths_release(&c->javas);
-    buf_release(&c->bundle);
-    buf_release(&c->jks);
-    free(c);
+        r = collect_javas(&t, env, msg);
+    if (r == 0) {
+        struct sandbox_trust trust = {ca_pem,         ca_hash,    buf_slice(&t.bundle),
+                                      t.bundle_paths, t.overlays, t.javas.n};
+        r = sandbox_trust(sb, &trust, msg);
+    }
+    ca_paths_release(&t.bundles);
+    ca_paths_release(&t.javas);
+    buf_release(&t.bundle);
+    buf_release(&t.jks);
     return r;
 }

@@ -9,10 +9,17 @@
 #include "proxy/process/prepare.h"
 
 /*
- * Makes the sandbox, the command not yet running (sandbox_start). `ca_pem` is our root; `env` exeat's own environment. 0, or what
+ * Begins to make the sandbox (sandbox_start): all of it that needs no roots. `env` is exeat's own environment. 0, or what
  * sandbox_start returns.
  */
-int cage_start(const struct prepared *p, struct slice ca_pem, char *const *env,
-               const struct sandbox_inherit *inherit, struct sandbox *sb, struct errmsg *msg);
+int cage_start(const struct prepared *p, char *const *env, const struct sandbox_inherit *inherit,
+               struct sandbox *sb, struct errmsg *msg);
+
+/*
+ * Tells it what to trust: the host's roots, those that the user's variables name, and ours, `ca_pem`, whose subject has the hash
+ * `ca_hash`; for Java the same in its own form. The command does not run yet (sandbox_ready). 0, or what sandbox_trust returns.
+ */
+int cage_trust(const struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
+               struct sandbox *sb, struct errmsg *msg);
 
 #endif

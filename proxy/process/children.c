@@ -235,6 +235,7 @@ static int on_ready(struct child *child, struct msg_in *m) {
     if (child->ready)
         return ERR_PEER;
     struct slice pem = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
+    uint32_t hash = child->role == ROLE_KEEPER ? msg_get_u32(m) : 0;
     bool unlocked = child->role == ROLE_KEEPER && msg_get_u8(m);
     if (msg_end(m) < 0)
         return ERR_PEER;
@@ -250,7 +251,7 @@ static int on_ready(struct child *child, struct msg_in *m) {
         if (r < 0)
             fail(c, "exeat: the workers can't be started: %s", err_text(r));
         else
-            c->ops->keeper_ready(c->arg, pem);
+            c->ops->keeper_ready(c->arg, pem, hash);
     }
     size_t ready = 0;
     for (size_t i = 0; i < c->n; i++)

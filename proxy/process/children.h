@@ -31,10 +31,11 @@ struct child {
 #define CHILDREN_MAX (CONFIG_WORKERS_MAX + 2)
 
 struct children_ops {
-    void (*keeper_ready)(void *arg, struct slice ca_pem); /* before `ready` */
-    void (*ready)(void *arg);                             /* all are confined */
-    void (*failed)(void *arg, const char *text);          /* lines for the user. May come more than once */
-    void (*ended)(void *arg);                             /* after children_drain: none is left */
+    /* before `ready`; our root, and the hash of its subject */
+    void (*keeper_ready)(void *arg, struct slice ca_pem, uint32_t ca_hash);
+    void (*ready)(void *arg);                    /* all are confined */
+    void (*failed)(void *arg, const char *text); /* lines for the user. May come more than once */
+    void (*ended)(void *arg);                    /* after children_drain: none is left */
 };
 
 struct children {

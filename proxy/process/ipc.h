@@ -28,8 +28,8 @@
  *     IPC_ADD_PEER        u32 worker, fd socket
  *     IPC_START           fd log (append), u8 verbosity, str redis ("": none)
  *   from every role
- *     IPC_READY           keeper: str ca.pem, u8 1 if secrets could not be locked in memory; others nothing.
- *                         It is confined
+ *     IPC_READY           keeper: str ca.pem, u32 hash of its subject, u8 1 if secrets could not be locked in
+ *                         memory; others nothing. It is confined
  *     IPC_FAILED          str what was wrong, whole lines, for the user
  *     IPC_DRAINED         (nothing): it ends now
  *   from the keeper

@@ -126,6 +126,7 @@ static int start(struct keeper_process *k, struct msg_in *m) {
         struct msg_out ready;
         msg_begin(&ready, memory, sizeof memory, IPC_READY);
         msg_put_slice(&ready, ca_root_pem(k->root));
+        msg_put_u32(&ready, ca_root_hash(k->root));
         msg_put_u8(&ready, secret_unlocked());
         r = role_ready(&k->role, CONFINE_KEEPER, &ready);
     }

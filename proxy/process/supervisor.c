@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,10 @@ struct supervisor {
     struct prepared prepared;
     struct children children;
     struct sandbox sandbox;
-    bool sandboxed; /* `sandbox` has to be released */
+    bool sandboxed;       /* `sandbox` has to be released */
+    bool made;            /* … and waits for sandbox_exec */
+    bool confined;        /* all roles are */
+    struct event *making; /* until it is made */
     struct event *sandbox_event, *deadline;
     enum phase phase;
     int status; /* exit status, once decided */
@@ -67,6 +71,8 @@ static void finish(struct supervisor *s, int status) {
     bool started = s->phase == PHASE_RUNNING;
     s->phase = PHASE_ENDING;
     s->status = status;
+    if (s->making)
+        event_del(s->making);
     if (s->sandbox_event)
         event_del(s->sandbox_event);
     if (s->sandboxed)
@@ -208,25 +214,9 @@ static void say_why(int err, const struct errmsg *msg) {
     free(report);
 }
 
-/* Everything up to the command. The workers begin meanwhile; no listener leaves this process before they are confined. */
-static void on_keeper_ready(void *arg, struct slice ca_pem) {
-    struct supervisor *s = arg;
-    struct errmsg msg = {""};
-    if (s->phase != PHASE_STARTING)
-        return;
-    /* the keeper has its copy: nothing of it stays in this process */
-    if (s->prepared.vault)
-        vault_wipe_env(s->prepared.vault);
-    int r = grant(s);
-    if (r == 0)
-        r = cage_start(&s->prepared, ca_pem, environ, s->inherit, &s->sandbox, &msg);
-    else
-        errmsg_set(&msg, r, "credentials can't be granted: %s", err_text(r));
-    s->sandboxed = r == 0;
-    if (r < 0) {
-        finish(s, SUPERVISOR_FAILED);
-        say_why(r, &msg);
-    }
+static void no_sandbox(struct supervisor *s, int err, const struct errmsg *msg) {
+    finish(s, SUPERVISOR_FAILED);
+    say_why(err, msg);
 }
 
 static int run_command(struct supervisor *s, struct errmsg *msg) {
@@ -239,10 +229,10 @@ static int run_command(struct supervisor *s, struct errmsg *msg) {
     return sandbox_exec(&s->sandbox, msg);
 }
 
-static void on_ready(void *arg) {
-    struct supervisor *s = arg;
+/* No listener leaves this process before all roles are confined. */
+static void run_if_ready(struct supervisor *s) {
     struct errmsg msg = {""};
-    if (s->phase != PHASE_STARTING || !s->sandboxed)
+    if (s->phase != PHASE_STARTING || !s->made || !s->confined)
         return;
     if (run_command(s, &msg) == 0) {
         s->phase = PHASE_RUNNING;
@@ -250,6 +240,63 @@ static void on_ready(void *arg) {
     }
     finish(s, SUPERVISOR_FAILED);
     log_error("%s", msg.text);
+}
+
+static void on_making(evutil_socket_t fd, short what, void *arg) {
+    struct supervisor *s = arg;
+    struct errmsg msg = {""};
+    (void)fd;
+    if (s->phase != PHASE_STARTING)
+        return;
+    int r = what & EV_TIMEOUT
+                ? errmsg_set(&msg, ERR_TIMEOUT, "sandbox: not ready after %d s", SANDBOX_START_MS / 1000)
+                : sandbox_ready(&s->sandbox, &msg);
+    if (r == ERR_AGAIN)
+        return;
+    event_del(s->making);
+    s->made = r == 0;
+    if (r < 0)
+        no_sandbox(s, r, &msg);
+    else
+        run_if_ready(s);
+}
+
+/* Begins beside the roles' own start. The keeper was made with the environment that it needs: nothing of that stays in this process,
+ * nor comes into the one that is forked here. */
+static void begin_sandbox(struct supervisor *s) {
+    static const struct timeval limit = {SANDBOX_START_MS / 1000, 0};
+    struct errmsg msg = {""};
+    if (s->prepared.vault)
+        vault_wipe_env(s->prepared.vault);
+    int r = cage_start(&s->prepared, environ, s->inherit, &s->sandbox, &msg);
+    s->sandboxed = r == 0;
+    if (r == 0) {
+        s->making = event_new(s->base, s->sandbox.fd, EV_READ | EV_PERSIST, on_making, s);
+        if (!s->making || event_add(s->making, &limit) < 0)
+            r = errmsg_set(&msg, ERR_NOMEM, "out of memory");
+    }
+    if (r < 0)
+        no_sandbox(s, r, &msg);
+}
+
+static void on_keeper_ready(void *arg, struct slice ca_pem, uint32_t ca_hash) {
+    struct supervisor *s = arg;
+    struct errmsg msg = {""};
+    if (s->phase != PHASE_STARTING)
+        return;
+    int r = grant(s);
+    if (r < 0)
+        errmsg_set(&msg, r, "credentials can't be granted: %s", err_text(r));
+    else
+        r = cage_trust(&s->prepared, ca_pem, ca_hash, environ, &s->sandbox, &msg);
+    if (r < 0)
+        no_sandbox(s, r, &msg);
+}
+
+static void on_ready(void *arg) {
+    struct supervisor *s = arg;
+    s->confined = true;
+    run_if_ready(s);
 }
 
 static const struct children_ops children_ops = {on_keeper_ready, on_ready, on_failed, on_ended};
@@ -297,6 +344,7 @@ static int supervise(struct supervisor *s) {
         log_error("%s", msg.text);
         return SUPERVISOR_FAILED;
     }
+    begin_sandbox(s);
     while (s->phase != PHASE_OVER)
         if (event_base_loop(s->base, EVLOOP_ONCE) != 0)
             break;
@@ -307,6 +355,8 @@ static void supervisor_release(struct supervisor *s) {
     if (s->sandboxed)
         sandbox_release(&s->sandbox);
     children_kill(&s->children);
+    if (s->making)
+        event_free(s->making);
     if (s->sandbox_event)
         event_free(s->sandbox_event);
     if (s->deadline)
@@ -323,6 +373,8 @@ int supervisor_run(struct config *config, const struct sandbox_inherit *inherit)
     /* not to be read by others of the same user: environment, descriptors, memory */
     prctl(PR_SET_DUMPABLE, 0);
     umask(077);
+    /* all that this process has of OpenSSL is a digest in a Java key store: nothing that the host's settings are about */
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL);
     struct buf text;
     buf_init(&text, PREPARE_TEXT_MAX);
     int status = SUPERVISOR_FAILED;

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/pem.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -147,7 +148,33 @@ static void forward(int signal, siginfo_t *info, void *context) {
         sandbox_signal(forward_to, signal);
 }
 
-static int run(struct sandbox_spec *spec) {
+/* As the supervisor's loop does. */
+static int start(const struct sandbox_spec *spec, const struct sandbox_trust *trust, struct sandbox *sb,
+                 struct errmsg *msg) {
+    int r = sandbox_start(spec, sb, msg);
+    if (r)
+        return r;
+    r = sandbox_trust(sb, trust, msg);
+    struct pollfd p = {.fd = sb->fd, .events = POLLIN};
+    while (r == 0 && (r = sandbox_ready(sb, msg)) == ERR_AGAIN)
+        r = poll(&p, 1, SANDBOX_START_MS) == 0 ? errmsg_set(msg, ERR_TIMEOUT, "not ready") : 0;
+    if (r)
+        sandbox_release(sb);
+    return r;
+}
+
+static uint32_t subject_hash(const char *pem) {
+    BIO *bio = BIO_new_mem_buf(pem, -1);
+    X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+    if (!cert)
+        die("root.pem");
+    uint32_t hash = (uint32_t)X509_subject_name_hash(cert);
+    X509_free(cert);
+    BIO_free(bio);
+    return hash;
+}
+
+static int run(const struct sandbox_spec *spec, const struct sandbox_trust *trust) {
     struct sandbox sb;
     struct errmsg msg;
     struct sigaction action = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
@@ -157,7 +184,7 @@ static int run(struct sandbox_spec *spec) {
     signal(SIGTSTP, SIG_IGN);
     signal(SIGTTIN, SIG_IGN);
     signal(SIGTTOU, SIG_IGN);
-    if (sandbox_start(spec, &sb, &msg)) {
+    if (start(spec, trust, &sb, &msg)) {
         fprintf(stderr, "sandbox: %s\n", msg.text);
         return 125;
     }
@@ -209,13 +236,13 @@ int main(int argc, char **argv) {
     }
     spec.argv = argv + at + 1;
     spec.cover = cover;
-    spec.bundle_paths = bundles;
     char *pem = slurp(spec.state_dir, "root.pem", &n);
-    spec.ca_pem = spec.bundle_pem = slice_make(pem, n);
+    struct sandbox_trust trust = {.ca_hash = subject_hash(pem), .bundle_paths = bundles};
+    trust.ca_pem = trust.bundle_pem = slice_make(pem, n);
     struct environ_spec e = {.from = environ, .name = "test", .state_dir = spec.state_dir};
     if (names_new(&names, &msg) || environ_build(&e, &env))
         die("names");
     memcpy(spec.prefix6, names_prefix(names), sizeof spec.prefix6);
     spec.envp = env;
-    return run(&spec);
+    return run(&spec, &trust);
 }

@@ -14,35 +14,21 @@
 #include "netns/mountinfo.h"
 #include "netns/wire.h"
 
-/* A root that does for its subject: self-signed, P-256, CN=exeat-test. */
-static const char root[] = "-----BEGIN CERTIFICATE-----\n"
-                           "MIIBgDCCASWgAwIBAgIUOva0kfRDWZ9odIu9RgLh2J8wWGUwCgYIKoZIzj0EAwIw\n"
-                           "FTETMBEGA1UEAwwKZXhlYXQtdGVzdDAeFw0yNjExMjkxOTU3MDBaFw0yNjEyMjkx\n"
-                           "OTU3MDBaMBUxEzARBgNVBAMMCmV4ZWF0LXRlc3QwWTATBgcqhkjOPQIBBggqhkjO\n"
-                           "PQMBBwNCAAT0J2+qTzXA23PPF5xrqGzrplAZ/4IRyXvoGaMJiFLPyID8F8FXRLpa\n"
-                           "PC//pjp7M7fG7jBY4D9qOJpftLv6kKhEo1MwUTAdBgNVHQ4EFgQU1Cfdo/YihxH4\n"
-                           "ittwRNQGu5cnO7gwHwYDVR0jBBgwFoAU1Cfdo/YihxH4ittwRNQGu5cnO7gwDwYD\n"
-                           "VR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNJADBGAiEA3qNPbFj1Vz7xc4zHwhca\n"
-                           "8b7JqHovZQJLkbZJM5P53toCIQC3Lt55CCQyr7r1GPRn8Ne3/1oSTDnPKDKjcXB0\n"
-                           "hy2NQg==\n"
-                           "-----END CERTIFICATE-----\n";
-
 static struct sandbox_spec example(void) {
     static char command[] = "echo", word[] = "";
     static char *argv[] = {command, word, NULL};
-    static const char *const bundles[] = {"/etc/ssl/cert.pem", NULL}, *const cover[] = {"/a", "/b\nc", NULL};
-    static const struct sandbox_overlay overlays[] = {{"/java", {"\0\1\2", 3}}, {"/empty", {NULL, 0}}};
-    struct sandbox_spec s = {.argv = argv,
-                             .state_dir = "/state",
-                             .bundle_paths = bundles,
-                             .cover = cover,
-                             .overlays = overlays,
-                             .noverlays = 2};
-    s.ca_pem = s.bundle_pem = slice_str(root);
+    static const char *const cover[] = {"/a", "/b\nc", NULL};
+    struct sandbox_spec s = {.argv = argv, .state_dir = "/state", .cover = cover};
     s.inherit.umask = 027;
     s.inherit.blocked = 1ull << 63;
     memset(s.prefix6, 0xfd, sizeof s.prefix6);
     return s;
+}
+
+static struct sandbox_trust trust_example(void) {
+    static const char *const bundles[] = {"/etc/ssl/cert.pem", NULL};
+    static const struct sandbox_overlay overlays[] = {{"/java", {"\0\1\2", 3}}, {"/empty", {NULL, 0}}};
+    return (struct sandbox_trust){SLICE("our root"), 0xddaa19ec, SLICE("all roots"), bundles, overlays, 2};
 }
 
 static void test_round_trip(void **state) {
@@ -69,14 +55,8 @@ static void test_round_trip(void **state) {
     assert_string_equal(w.cwd, getcwd(cwd, sizeof cwd));
     assert_string_equal(w.cover[1], "/b\nc");
     assert_null(w.cover[2]);
-    assert_string_equal(w.bundle_paths[0], "/etc/ssl/cert.pem");
-    assert_int_equal(w.noverlays, 2);
-    assert_true(slice_eq(w.overlays[0].bytes, slice_make("\0\1\2", 3)));
-    assert_int_equal(w.overlays[1].bytes.n, 0);
-    assert_true(slice_eq(w.ca_pem, slice_str(root)));
     assert_int_equal(w.inherit.umask, 027);
     assert_true(w.inherit.blocked == 1ull << 63);
-    assert_int_equal(w.ca_hash, 0xddaa19ec);
     bool found = false;
     for (const char **p = w.sockets; p && *p; p++)
         found = found || strcmp(*p, path) == 0;
@@ -88,6 +68,35 @@ static void test_round_trip(void **state) {
     unlink(path);
 }
 
+static void test_trust_round_trip(void **state) {
+    struct sandbox_trust t = trust_example();
+    struct wire_trust w;
+    struct errmsg msg = {""};
+    int fd;
+    (void)state;
+    assert_int_equal(wire_trust_write(&t, &fd, &msg), 0);
+    assert_int_equal(wire_trust_read(fd, &w, &msg), 0);
+    assert_true(slice_eq(w.ca_pem, SLICE("our root")));
+    assert_true(slice_eq(w.bundle_pem, SLICE("all roots")));
+    assert_int_equal(w.ca_hash, 0xddaa19ec);
+    assert_string_equal(w.bundle_paths[0], "/etc/ssl/cert.pem");
+    assert_null(w.bundle_paths[1]);
+    assert_int_equal(w.noverlays, 2);
+    assert_true(slice_eq(w.overlays[0].bytes, slice_make("\0\1\2", 3)));
+    assert_int_equal(w.overlays[1].bytes.n, 0);
+    wire_trust_release(&w);
+    close(fd);
+    /* neither is the other */
+    struct wire_spec spec;
+    struct sandbox_spec s = example();
+    assert_int_equal(wire_trust_write(&t, &fd, &msg), 0);
+    assert_int_equal(wire_spec_read(fd, &spec, &msg), ERR_PEER);
+    close(fd);
+    assert_int_equal(wire_spec_write(&s, &fd, &msg), 0);
+    assert_int_equal(wire_trust_read(fd, &w, &msg), ERR_PEER);
+    close(fd);
+}
+
 static void test_what_cannot_be_served(void **state) {
     struct errmsg msg;
     int fd;
@@ -97,9 +106,6 @@ static void test_what_cannot_be_served(void **state) {
     assert_int_equal(wire_spec_write(&s, &fd, &msg), ERR_USAGE);
     s = example();
     s.state_dir = "relative";
-    assert_int_equal(wire_spec_write(&s, &fd, &msg), ERR_USAGE);
-    s = example();
-    s.ca_pem = SLICE("no certificate");
     assert_int_equal(wire_spec_write(&s, &fd, &msg), ERR_USAGE);
 }
 
@@ -204,8 +210,11 @@ static void test_aliases(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_what_cannot_be_served),
-        cmocka_unit_test(test_malformed),  cmocka_unit_test(test_mounts),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_trust_round_trip),
+        cmocka_unit_test(test_what_cannot_be_served),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_mounts),
         cmocka_unit_test(test_aliases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
