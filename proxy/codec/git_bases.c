@@ -24,23 +24,17 @@ struct colours {
 };
 
 static int colours_room(struct colours *s) {
-    if (s->seen.n > s->room) {
-        size_t room = s->room ? s->room * 2 : 256;
-        uint8_t *flags = realloc(s->flags, room);
-        if (!flags)
-            return ERR_NOMEM;
-        memset(flags + s->room, 0, room - s->room);
-        s->flags = flags;
-        s->room = room;
-    }
-    if (s->tail == s->queue_room) {
-        size_t room = s->queue_room ? s->queue_room * 2 : 256;
-        uint32_t *queue = reallocarray(s->queue, room, sizeof *queue);
-        if (!queue)
-            return ERR_NOMEM;
-        s->queue = queue;
-        s->queue_room = room;
-    }
+    size_t had = s->room;
+    void *flags =
+        s->seen.n > had ? git_memory_list(s->o->memory, s->flags, sizeof *s->flags, had, &s->room) : s->flags;
+    if (!flags)
+        return ERR_NOMEM;
+    s->flags = flags;
+    memset(s->flags + had, 0, s->room - had);
+    void *queue = git_memory_list(s->o->memory, s->queue, sizeof *s->queue, s->tail, &s->queue_room);
+    if (!queue)
+        return ERR_NOMEM;
+    s->queue = queue;
     return 0;
 }
 
@@ -111,7 +105,7 @@ static int colours_bases(struct colours *s, struct git_ids *out) {
 int git_bases(const struct git_objects *o, const uint8_t *a, const uint8_t *b, struct git_ids *out,
               enum git_answer *answer, struct git_ids *missing, uint64_t *work) {
     struct colours s = {.o = o};
-    git_ids_init(&s.seen, o->id_size);
+    git_ids_init_in(&s.seen, o->id_size, o->memory);
     int r = colours_add(&s, a, SIDE_A);
     if (r == 0)
         r = colours_add(&s, b, SIDE_B);
@@ -127,6 +121,7 @@ int git_bases(const struct git_objects *o, const uint8_t *a, const uint8_t *b, s
     *answer = missing->n ? GIT_UNKNOWN : out->n ? GIT_YES : GIT_NO;
     *work += s.work + s.seen.n;
     git_ids_release(&s.seen);
+    git_memory_give(o->memory, s.room * sizeof *s.flags + s.queue_room * sizeof *s.queue);
     free(s.flags);
     free(s.queue);
     return r;

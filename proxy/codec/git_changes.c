@@ -18,13 +18,13 @@ int git_changes_init(struct git_changes *c, const struct git_objects *o, const u
     if (old)
         memcpy(c->old, old, o->id_size);
     memcpy(c->young, young, o->id_size);
-    git_texts_init(&c->paths, o->id_size);
-    git_texts_init(&c->authors, o->id_size);
-    git_texts_init(&c->committers, o->id_size);
-    git_ids_init(&c->needs.commits, o->id_size);
-    git_ids_init(&c->needs.trees_of, o->id_size);
-    git_ids_init(&c->needs.trees, o->id_size);
-    git_ids_init(&c->needs.history, o->id_size);
+    git_texts_init(&c->paths, o->id_size, o->memory);
+    git_texts_init(&c->authors, o->id_size, o->memory);
+    git_texts_init(&c->committers, o->id_size, o->memory);
+    git_ids_init_in(&c->needs.commits, o->id_size, o->memory);
+    git_ids_init_in(&c->needs.trees_of, o->id_size, o->memory);
+    git_ids_init_in(&c->needs.trees, o->id_size, o->memory);
+    git_ids_init_in(&c->needs.history, o->id_size, o->memory);
     c->hash = EVP_MD_CTX_new();
     c->diff = git_diff_new();
     if (c->hash && c->diff)
@@ -42,12 +42,13 @@ void git_changes_release(struct git_changes *c) {
     git_ids_release(&c->needs.trees);
     git_ids_release(&c->needs.history);
     free(c->commits);
+    if (c->o)
+        git_memory_give(c->o->memory, c->commits_room * sizeof *c->commits);
     c->commits = NULL;
-    c->ncommits = 0;
+    c->ncommits = c->commits_room = 0;
     EVP_MD_CTX_free(c->hash);
     c->hash = NULL;
-    git_diff_free(c->diff);
-    c->diff = NULL;
+    git_diff_free(c);
 }
 
 bool git_changes_complete(const struct git_changes *c) {
@@ -82,7 +83,6 @@ static int changes_read_commit(struct git_changes *c, uint32_t number) {
 
 /* What the new id reaches. */
 static int changes_collect(struct git_changes *c, struct git_ids *settled, struct git_ids *seen) {
-    size_t room = 0;
     int r = git_history_settled(c->o, settled);
     if (r == 0)
         r = changes_need(seen, c->young);
@@ -95,13 +95,11 @@ static int changes_collect(struct git_changes *c, struct git_ids *settled, struc
             r = changes_need(&c->needs.commits, id);
             continue;
         }
-        if (c->ncommits == room) {
-            room = room ? room * 2 : 64;
-            uint32_t *commits = reallocarray(c->commits, room, sizeof *commits);
-            if (!commits)
-                return ERR_NOMEM;
-            c->commits = commits;
-        }
+        void *commits =
+            git_memory_list(c->o->memory, c->commits, sizeof *c->commits, c->ncommits, &c->commits_room);
+        if (!commits)
+            return ERR_NOMEM;
+        c->commits = commits;
         if (c->o->list[number].type == GIT_TYPE_COMMIT) {
             c->commits[c->ncommits++] = (uint32_t)number;
             r = changes_read_commit(c, (uint32_t)number);
@@ -129,8 +127,8 @@ static int changes_begin(struct git_changes *c) {
     struct git_ids settled, seen;
     changes_peel(c->o, c->old);
     changes_peel(c->o, c->young);
-    git_ids_init(&settled, c->o->id_size);
-    git_ids_init(&seen, c->o->id_size);
+    git_ids_init_in(&settled, c->o->id_size, c->o->memory);
+    git_ids_init_in(&seen, c->o->id_size, c->o->memory);
     int r = changes_collect(c, &settled, &seen);
     git_ids_release(&settled);
     git_ids_release(&seen);
@@ -193,8 +191,8 @@ static int changes_merge(struct git_changes *c, const uint8_t *made, const uint8
     unsigned n = 3;
     if (!c->excuse)
         return ERR_EOF;
-    git_ids_init(&bases, c->o->id_size);
-    git_ids_init(&missing, c->o->id_size);
+    git_ids_init_in(&bases, c->o->id_size, c->o->memory);
+    git_ids_init_in(&missing, c->o->id_size, c->o->memory);
     int r = git_bases(c->o, a, b, &bases, &answer, &missing, &c->work);
     if (r == 0 && answer == GIT_UNKNOWN) {
         for (size_t i = 0; r == 0 && i < missing.n; i++)

@@ -23,7 +23,7 @@
  *     git_changes_init - git_changes_run … (ERR_INCOMPLETE) … (0) - results - git_changes_release
  *
  * Work is done a slice at a time, so that no push holds up others. What is missing for an answer is listed in `needs`; when it
- * has come into the store, begin anew. Memory is bounded by GIT_CHANGES_MEMORY, beside the store's.
+ * has come into the store, begin anew. What it takes is counted with the store's memory (git_memory.h).
  */
 #ifndef PROXY_CODEC_GIT_CHANGES_H
 #define PROXY_CODEC_GIT_CHANGES_H
@@ -31,9 +31,8 @@
 #include "base/buf.h"
 #include "proxy/codec/git_objects.h"
 
-#define GIT_CHANGES_MEMORY (64u << 20)  /* for paths and identities */
-#define GIT_CHANGES_WORK   100000000ull /* entries and commits looked at in all */
-#define GIT_PATH_MAX       4096
+#define GIT_CHANGES_WORK 100000000ull /* entries and commits looked at in all */
+#define GIT_PATH_MAX     4096
 
 #define GIT_NO_COMMIT UINT32_MAX
 
@@ -49,7 +48,9 @@ struct git_texts {
     size_t n;
     /* private */
     size_t room;
+    size_t arena_counted;
     struct buf arena;
+    struct git_memory *memory;
     struct git_ids seen; /* hashes */
 };
 
@@ -79,6 +80,7 @@ struct git_changes {
     int phase, err;
     size_t at, job; /* commit and diff that is being made */
     uint64_t work;
+    size_t commits_room;
     EVP_MD_CTX *hash;
     struct git_diff *diff;
 };

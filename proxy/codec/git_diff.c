@@ -30,11 +30,13 @@ struct git_diff *git_diff_new(void) {
     return calloc(1, sizeof(struct git_diff));
 }
 
-void git_diff_free(struct git_diff *d) {
-    if (!d)
+void git_diff_free(struct git_changes *c) {
+    if (!c->diff)
         return;
-    free(d->frames);
-    free(d);
+    git_memory_give(c->o->memory, c->diff->room * sizeof *c->diff->frames);
+    free(c->diff->frames);
+    free(c->diff);
+    c->diff = NULL;
 }
 
 static int side_step(const struct git_changes *c, struct side *s) {
@@ -64,16 +66,12 @@ static int side_open(struct git_changes *c, const uint8_t *id, struct side *s) {
 static int diff_enter(struct git_changes *c, const uint8_t *const *ids, size_t path) {
     struct git_diff *d = c->diff;
     bool missing = false;
-    if (d->depth == d->room) {
-        size_t room = d->room ? d->room * 2 : 16;
-        if (room > 2 * GIT_DIFF_DEPTH)
-            return errmsg_set(&c->error, ERR_LIMIT, "directories that are too deep");
-        struct frame *frames = reallocarray(d->frames, room, sizeof *frames);
-        if (!frames)
-            return ERR_NOMEM;
-        d->frames = frames;
-        d->room = room;
-    }
+    if (d->depth >= 2 * (size_t)GIT_DIFF_DEPTH)
+        return errmsg_set(&c->error, ERR_LIMIT, "directories that are too deep");
+    void *frames = git_memory_list(c->o->memory, d->frames, sizeof *d->frames, d->depth, &d->room);
+    if (!frames)
+        return ERR_NOMEM;
+    d->frames = frames;
     struct frame *f = &d->frames[d->depth];
     f->path = (uint32_t)path;
     for (unsigned i = 0; i < d->n; i++) {

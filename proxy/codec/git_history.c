@@ -72,7 +72,7 @@ int git_objects_is_ancestor(const struct git_objects *o, const uint8_t *old, con
     struct git_ids seen;
     uint8_t id[GIT_ID_MAX];
     size_t head = 0;
-    git_ids_init(&seen, o->id_size);
+    git_ids_init_in(&seen, o->id_size, o->memory);
     int r = git_ids_add(&seen, young) == GIT_IDS_NONE ? ERR_NOMEM : 0;
     while (r == 0 && walk_next(&seen, &head, id)) {
         const struct git_object *object = git_objects_find(o, id);
@@ -110,8 +110,8 @@ int git_objects_missing(const struct git_objects *o, const uint8_t *tip, struct 
     struct git_ids seen, settled;
     uint8_t id[GIT_ID_MAX];
     size_t head = 0;
-    git_ids_init(&seen, o->id_size);
-    git_ids_init(&settled, o->id_size);
+    git_ids_init_in(&seen, o->id_size, o->memory);
+    git_ids_init_in(&settled, o->id_size, o->memory);
     int r = git_history_settled(o, &settled);
     if (r == 0 && git_ids_add(&seen, tip) == GIT_IDS_NONE)
         r = ERR_NOMEM;

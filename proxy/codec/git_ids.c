@@ -24,14 +24,19 @@ void git_id_to_hex(const uint8_t *id, unsigned id_size, char out[2 * GIT_ID_MAX 
     out[2 * id_size] = 0;
 }
 
+void git_ids_init_in(struct git_ids *set, unsigned id_size, struct git_memory *memory) {
+    *set = (struct git_ids){.id_size = id_size, .memory = memory};
+}
+
 void git_ids_init(struct git_ids *set, unsigned id_size) {
-    *set = (struct git_ids){.id_size = id_size};
+    git_ids_init_in(set, id_size, NULL);
 }
 
 void git_ids_release(struct git_ids *set) {
     free(set->bytes);
     free(set->table);
-    git_ids_init(set, set->id_size);
+    git_memory_give(set->memory, set->room * set->id_size + set->slots * sizeof *set->table);
+    git_ids_init_in(set, set->id_size, set->memory);
 }
 
 static size_t ids_slot(const struct git_ids *set, const uint8_t *id) {
@@ -66,17 +71,25 @@ size_t git_ids_cost(const struct git_ids *set) {
 static bool ids_grow(struct git_ids *set) {
     size_t room = ids_next_room(set), slots = ids_next_slots(set);
     if (room != set->room) {
-        uint8_t *bytes = reallocarray(set->bytes, room, set->id_size);
-        if (!bytes)
+        if (!git_memory_take(set->memory, (room - set->room) * set->id_size))
             return false;
+        uint8_t *bytes = reallocarray(set->bytes, room, set->id_size);
+        if (!bytes) {
+            git_memory_give(set->memory, (room - set->room) * set->id_size);
+            return false;
+        }
         set->bytes = bytes;
         set->room = room;
     }
     if (slots == set->slots)
         return true;
-    uint32_t *table = calloc(slots, sizeof *table);
-    if (!table)
+    if (!git_memory_take(set->memory, (slots - set->slots) * sizeof *set->table))
         return false;
+    uint32_t *table = calloc(slots, sizeof *table);
+    if (!table) {
+        git_memory_give(set->memory, (slots - set->slots) * sizeof *table);
+        return false;
+    }
     free(set->table);
     set->table = table;
     set->slots = slots;

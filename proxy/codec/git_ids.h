@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "proxy/codec/git_memory.h"
 
 #define GIT_ID_MAX   32 /* bytes of a SHA-256 */
 #define GIT_IDS_NONE SIZE_MAX
@@ -25,15 +26,17 @@ struct git_ids {
     size_t n;
     /* private */
     unsigned id_size;
+    struct git_memory *memory;
     size_t room;
     uint32_t *table; /* open addressing: number + 1 */
     size_t slots;
 };
 
-/* An empty set of ids of 20 or 32 bytes; it takes no memory yet. */
-void git_ids_init(struct git_ids *set, unsigned id_size);
-void git_ids_release(
-    struct git_ids *set); /* of a zeroed struct, too; empty then, and as after git_ids_init */
+/* An empty set of ids of 20 or 32 bytes; it takes no memory yet. `memory` (borrowed) counts what it will take; NULL: nobody
+ * does. */
+void git_ids_init_in(struct git_ids *set, unsigned id_size, struct git_memory *memory);
+void git_ids_init(struct git_ids *set, unsigned id_size); /* … which nobody counts */
+void git_ids_release(struct git_ids *set); /* of a zeroed struct, too; empty then, and as after its init */
 
 static inline const uint8_t *git_ids_at(const struct git_ids *set, size_t i) {
     return set->bytes + i * set->id_size;
@@ -42,8 +45,8 @@ static inline const uint8_t *git_ids_at(const struct git_ids *set, size_t i) {
 /* The number of an id, or GIT_IDS_NONE. */
 size_t git_ids_find(const struct git_ids *set, const uint8_t *id);
 
-/* The number of an id, which is added if it is new (then it is set->n - 1). GIT_IDS_NONE: out of memory, or more than
- * four thousand million; nothing has changed. */
+/* The number of an id, which is added if it is new (then it is set->n - 1). GIT_IDS_NONE: out of memory, or of its share
+ * of it, or more than four thousand million; nothing has changed. */
 size_t git_ids_add(struct git_ids *set, const uint8_t *id);
 
 /* Bytes of memory that one more id may take, by which a set that must stay below a limit is judged beforehand. */

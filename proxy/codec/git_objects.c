@@ -14,7 +14,6 @@
 
 void git_objects_limits_default(struct git_objects_limits *limits) {
     *limits = (struct git_objects_limits){
-        .memory = 256u << 20,
         .object = 16u << 20,
         .depth = 4095,
         .made = 1u << 30,
@@ -22,13 +21,13 @@ void git_objects_limits_default(struct git_objects_limits *limits) {
 }
 
 int git_objects_init(struct git_objects *o, unsigned id_size, bool trees,
-                     const struct git_objects_limits *limits) {
+                     const struct git_objects_limits *limits, struct git_memory *memory) {
     uint32_t empty;
-    *o = (struct git_objects){.limits = *limits, .id_size = id_size, .trees = trees};
+    *o = (struct git_objects){.memory = memory, .limits = *limits, .id_size = id_size, .trees = trees};
     if (id_size != 20 && id_size != 32)
         return ERR_USAGE;
     git_ids_init(&o->ids, id_size);
-    git_ids_init(&o->settled, id_size);
+    git_ids_init_in(&o->settled, id_size, memory);
     git_ids_init(&o->bases, id_size);
     o->md = EVP_MD_fetch(NULL, id_size == 20 ? "SHA1" : "SHA256", NULL);
     o->hash = EVP_MD_CTX_new();
@@ -57,6 +56,7 @@ void git_objects_release(struct git_objects *o) {
     EVP_MD_free(o->md);
     o->hash = NULL;
     o->md = NULL;
+    git_memory_give(o->memory, o->kept);
     o->kept = 0;
 }
 
@@ -66,11 +66,16 @@ const struct git_object *git_objects_find(const struct git_objects *o, const uin
 }
 
 int git_objects_account(struct git_objects *o, size_t more) {
-    if (more > o->limits.memory - o->kept)
-        return errmsg_set(&o->error, ERR_LIMIT, "its commits%s take more than %zu MiB",
-                          o->trees ? " and trees" : "", o->limits.memory >> 20);
+    if (!git_memory_keep(o->memory, more))
+        return errmsg_set(&o->error, ERR_LIMIT, "its commits%s take too much memory",
+                          o->trees ? " and trees" : "");
     o->kept += more;
     return 0;
+}
+
+void git_objects_unaccount(struct git_objects *o, size_t less) {
+    git_memory_give(o->memory, less);
+    o->kept -= less;
 }
 
 int git_objects_room(struct git_objects *o, void *given, size_t size, size_t n, size_t *room, void **list) {
@@ -180,9 +185,13 @@ static int objects_apply(struct git_objects *o, uint32_t base, struct slice delt
     size_t size;
     if (b->depth >= o->limits.depth)
         return errmsg_set(&o->error, ERR_LIMIT, "a chain of more than %u deltas", o->limits.depth);
-    int r = git_delta_apply(slice_make(b->data, b->size), delta, o->limits.object, &made, &size);
+    size_t room = git_memory_room(o->memory);
+    int r = git_delta_apply(slice_make(b->data, b->size), delta,
+                            room < o->limits.object ? room : o->limits.object, &made, &size);
     if (r == ERR_PARSE)
         return errmsg_set(&o->error, r, "a delta that does not fit its base");
+    if (r == ERR_LIMIT && room < o->limits.object)
+        return git_objects_account(o, room + 1);
     if (r)
         return errmsg_set(&o->error, r, "an object made by a delta is too large");
     o->made += size;

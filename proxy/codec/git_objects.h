@@ -14,8 +14,9 @@
  * the memory is for those that wait; without, 8 MiB, and 64 KiB for one of them: more than a commit takes. One that finds
  * no room is forgotten (`forgotten`), so that what it would have made is an object that is not known.
  *
- * Ids are binary (git_ids.h). All memory is counted in `kept`, which stays below the limit: beyond it objects are
- * refused with ERR_LIMIT. A store whose filling failed is still good for questions, about less.
+ * Ids are binary (git_ids.h). All memory is counted (git_memory.h): what is kept, up to the share of that, beyond which
+ * objects are refused with ERR_LIMIT, and what answering takes. A store whose filling failed is still good for questions,
+ * about less.
  */
 #ifndef PROXY_CODEC_GIT_OBJECTS_H
 #define PROXY_CODEC_GIT_OBJECTS_H
@@ -34,13 +35,12 @@ enum git_type {
 };
 
 struct git_objects_limits {
-    size_t memory;  /* for all that is kept */
     size_t object;  /* bytes of one object, or of a delta that makes one */
     uint32_t depth; /* of deltas built upon one another */
     uint64_t made;  /* bytes that deltas may make in all, among them what is known already */
 };
 
-/* 256 MiB, 16 MiB, 4095 (git's own), 1 GiB. */
+/* 16 MiB, 4095 (git's own), 1 GiB. */
 void git_objects_limits_default(struct git_objects_limits *limits);
 
 struct git_object {
@@ -58,7 +58,7 @@ struct git_due;
 
 struct git_objects {
     /* results */
-    size_t kept;    /* bytes of memory in use */
+    size_t kept;    /* bytes of memory in use for what packs brought */
     size_t waiting; /* deltas whose base is not known: mostly of blobs, which have none here */
     bool
         context; /* to be set by whoever feeds: what comes is to compare with. If it is reached from what is pushed, that
@@ -67,6 +67,7 @@ struct git_objects {
     struct errmsg error;
 
     /* private */
+    struct git_memory *memory;
     struct git_objects_limits limits;
     unsigned id_size;
     bool trees;
@@ -86,10 +87,10 @@ struct git_objects {
     size_t ndue, due_room;
 };
 
-/* id_size: 20 (SHA-1) or 32 (SHA-256). `trees`: keep trees, too. 0, ERR_NOMEM, ERR_CRYPTO,
- * ERR_USAGE. */
+/* id_size: 20 (SHA-1) or 32 (SHA-256). `trees`: keep trees, too. `memory` is borrowed. 0, ERR_NOMEM, ERR_CRYPTO,
+ * ERR_USAGE, ERR_LIMIT. */
 int git_objects_init(struct git_objects *o, unsigned id_size, bool trees,
-                     const struct git_objects_limits *limits);
+                     const struct git_objects_limits *limits, struct git_memory *memory);
 void git_objects_release(struct git_objects *o); /* of a zeroed struct, too */
 
 /* The object with this id, or NULL. Good until the next pack_feed. The empty tree, which git doesn't send, is always

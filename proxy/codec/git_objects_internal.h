@@ -34,8 +34,9 @@ struct git_place {
     uint32_t number;
 };
 
-/* Counts `more` bytes. ERR_LIMIT. */
+/* Counts `more` bytes. ERR_LIMIT: there is no room for them. */
 int git_objects_account(struct git_objects *o, size_t more);
+void git_objects_unaccount(struct git_objects *o, size_t less);
 
 /* *list: a list with room for one more than `n`, in place of `given` (the same, after an error), counted. 0, ERR_LIMIT,
  * ERR_NOMEM. */

@@ -13,8 +13,8 @@
 
 bool git_pending_room(const struct git_objects *o, uint64_t size) {
     size_t one = o->trees ? o->limits.object : PENDING_COMMIT;
-    size_t all = o->trees ? o->limits.memory / 2 : PENDING_COMMITS;
-    return size <= one && o->pending_kept + size <= all && o->kept + size <= o->limits.memory;
+    size_t all = o->trees ? o->memory->limit / 2 : PENDING_COMMITS;
+    return size <= one && o->pending_kept + size <= all && size <= git_memory_room(o->memory);
 }
 
 static int pending_grow(struct git_objects *o) {
@@ -118,7 +118,7 @@ uint32_t git_pending_take(struct git_objects *o, uint32_t delta, struct slice *d
     d->data = NULL;
     o->waiting--;
     o->pending_kept -= d->size + PENDING_COST;
-    o->kept -= d->size + PENDING_COST;
+    git_objects_unaccount(o, d->size + PENDING_COST);
     return d->next;
 }
 

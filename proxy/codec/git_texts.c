@@ -5,18 +5,19 @@
 
 #include "proxy/codec/git_changes_internal.h"
 
-#define TEXTS_ROOM 64
+#define TEXTS_ARENA (1u << 31) /* places in it are numbers of 32 bits */
 
-void git_texts_init(struct git_texts *texts, unsigned id_size) {
-    *texts = (struct git_texts){.n = 0};
-    buf_init(&texts->arena, GIT_CHANGES_MEMORY / 2);
-    git_ids_init(&texts->seen, id_size);
+void git_texts_init(struct git_texts *texts, unsigned id_size, struct git_memory *memory) {
+    *texts = (struct git_texts){.memory = memory};
+    buf_init(&texts->arena, TEXTS_ARENA);
+    git_ids_init_in(&texts->seen, id_size, memory);
 }
 
 void git_texts_release(struct git_texts *texts) {
     free(texts->list);
+    git_memory_give(texts->memory, texts->room * sizeof *texts->list + texts->arena_counted);
     texts->list = NULL;
-    texts->n = texts->room = 0;
+    texts->n = texts->room = texts->arena_counted = 0;
     buf_release(&texts->arena);
     git_ids_release(&texts->seen);
 }
@@ -30,19 +31,26 @@ static int texts_hash(struct git_changes *c, struct slice text, uint8_t *id) {
     return 0;
 }
 
+/* Counts what the arena, which doubles, will take with so much more in it. */
+static bool texts_count(struct git_texts *texts, size_t more) {
+    size_t need = buf_len(&texts->arena) + more, size = texts->arena_counted ? texts->arena_counted : 1;
+    while (size < need)
+        size *= 2;
+    if (size == texts->arena_counted)
+        return true;
+    if (!git_memory_take(texts->memory, size - texts->arena_counted))
+        return false;
+    texts->arena_counted = size;
+    return true;
+}
+
 static int texts_append(struct git_texts *texts, struct slice text, uint32_t commit) {
-    if (texts->n == texts->room) {
-        size_t room = texts->room ? texts->room * 2 : TEXTS_ROOM;
-        if (room * (sizeof *texts->list + 2 * GIT_ID_MAX) > GIT_CHANGES_MEMORY / 2)
-            return ERR_LIMIT;
-        struct git_text *list = reallocarray(texts->list, room, sizeof *list);
-        if (!list)
-            return ERR_NOMEM;
-        texts->list = list;
-        texts->room = room;
-    }
+    void *list = git_memory_list(texts->memory, texts->list, sizeof *texts->list, texts->n, &texts->room);
     size_t at = buf_len(&texts->arena);
-    int r = buf_put(&texts->arena, text);
+    if (!list)
+        return ERR_LIMIT;
+    texts->list = list;
+    int r = texts_count(texts, text.n) ? buf_put(&texts->arena, text) : ERR_LIMIT;
     if (r)
         return r;
     texts->list[texts->n++] = (struct git_text){.at = (uint32_t)at, .n = (uint32_t)text.n, .commit = commit};
@@ -57,7 +65,7 @@ int git_texts_add(struct git_changes *c, struct git_texts *texts, struct slice t
         return r;
     size_t i = git_ids_add(&texts->seen, id);
     if (i == GIT_IDS_NONE)
-        return ERR_NOMEM;
+        return ERR_LIMIT;
     if (i == texts->n && (r = texts_append(texts, text, commit)) != 0)
         return r;
     texts->list[i].link |= link;

@@ -50,7 +50,7 @@ int pack_init(struct pack *p, struct git_objects *into, bool pushed, const struc
 static void places_release(struct pack *p) {
     free(p->places);
     if (p->into)
-        p->into->kept -= p->places_room * sizeof *p->places;
+        git_objects_unaccount(p->into, p->places_room * sizeof *p->places);
     p->places = NULL;
     p->nplaces = p->places_room = 0;
 }
@@ -184,9 +184,10 @@ static int pack_begin_body(struct pack *p, size_t base) {
     if (p->now.size > limits->object)
         return errmsg_set(&p->error, ERR_LIMIT, "a commit or tree takes more than %zu MiB",
                           limits->object >> 20);
-    if (p->now.size > limits->memory - p->into->kept)
-        return errmsg_set(&p->error, ERR_LIMIT, "its commits%s take more than %zu MiB",
-                          p->into->trees ? " and trees" : "", limits->memory >> 20);
+    if (p->now.size > git_memory_room(p->into->memory)) {
+        int r = git_objects_account(p->into, (size_t)p->now.size);
+        return errmsg_set(&p->error, r, "%s", p->into->error.text);
+    }
     p->now.data = malloc((size_t)p->now.size + 1);
     return p->now.data ? 0 : ERR_NOMEM;
 }

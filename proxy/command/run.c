@@ -83,6 +83,14 @@ static int take_workers(void *target, char *value, struct errmsg *msg) {
     return 0;
 }
 
+static int take_push_memory(void *target, char *value, struct errmsg *msg) {
+    uint64_t n;
+    if (!slice_u64(slice_str(value), CONFIG_PUSH_MAX, &n) || n == 0)
+        return errmsg_set(msg, ERR_USAGE, "'%s' is no number of MiB from 1 to %d", value, CONFIG_PUSH_MAX);
+    ((struct run *)target)->config.push_memory = (size_t)n << 20;
+    return 0;
+}
+
 static int take_log_query(void *target, char *value, struct errmsg *msg) {
     (void)value;
     (void)msg;
@@ -136,6 +144,8 @@ const struct option_row run_rows[] = {
      "where exeat keeps its certification authority and the log\n(default: $XDG_STATE_HOME/exeat or "
      "~/.local/state/exeat)"},
     {0, "workers", "N", take_workers, "processes that serve the sandbox (default: 1)"},
+    {0, "push-memory", "MIB", take_push_memory,
+     "memory for looking through one push, where a rule needs that (default: 256)"},
     {'q', "quiet", NULL, take_quiet, "no decisions on standard error (default: denials)"},
     {'v', "verbose", NULL, take_verbose, "every decision on standard error"},
     {'h', "help", NULL, take_help, "this text"},

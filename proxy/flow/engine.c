@@ -34,6 +34,7 @@ void engine_limits_default(struct engine_limits *limits) {
         .sandbox_connections = 4096,
         .sandbox_streams = 2048,
         .accept_burst = 32,
+        .push_memory = 256u << 20,
     };
 }
 
@@ -127,6 +128,7 @@ int engine_new(const struct engine_config *config, struct engine **out, struct e
     lfs_prepare();
     engine->config = *config;
     engine_fit_limits(&engine->config.limits);
+    engine->proof_memory.limit = 2 * engine->config.limits.push_memory;
     buf_init(&engine->text, 65536);
     buf_init(&engine->text2, 65536);
     buf_init(&engine->ca_pem, config->ca_pem.n + 1);

@@ -43,6 +43,8 @@ struct engine_limits {
     unsigned sandbox_connections; /* … of one sandbox, 4096 */
     unsigned sandbox_streams;     /* … and its streams of HTTP/2, on all of its connections, 2048 */
     unsigned accept_burst;        /* accepted in one turn of the loop, 32 */
+    size_t
+        push_memory; /* bytes that looking through a push may take, 256 MiB; all pushes together: twice that */
 };
 void engine_limits_default(struct engine_limits *limits);
 

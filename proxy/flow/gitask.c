@@ -138,14 +138,11 @@ static int ask_errand(struct gitask *a, struct errand_ask *ask, const char *endp
 static bool ask_pack(struct gitask *a, struct slice bytes) {
     size_t used = 0;
     int r = a->pack_whole ? 0 : pack_feed(&a->pack, bytes, &used);
-    bool room = gitproof_count(a->proof);
     a->pack_whole = r == 0;
     if (r && r != ERR_INCOMPLETE)
-        ask_fail(a, a->pack.error.text[0] ? a->pack.error.text : err_text(r));
+        ask_fail(a, gitproof_reason(a->proof, a->pack.error.text[0] ? a->pack.error.text : err_text(r)));
     else if (r == 0 && used < bytes.n)
         ask_fail(a, "there are bytes behind the server's pack");
-    else if (!room)
-        ask_fail(a, "too much is being looked through at once");
     else
         return true;
     return false;

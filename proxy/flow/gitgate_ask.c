@@ -33,8 +33,8 @@ static bool ask_ref(struct xchg *x) {
     struct gitgate *gate = x->gate;
     const struct git_objects *objects = gitproof_objects(gate->proof);
     struct git_ids wants, haves;
-    git_ids_init(&wants, objects->id_size);
-    git_ids_init(&haves, objects->id_size);
+    git_ids_init_in(&wants, objects->id_size, objects->memory);
+    git_ids_init_in(&haves, objects->id_size, objects->memory);
     int r = ask_ids(objects, &gate->refs[gate->asking], &wants, &haves);
     if (r == 0 && wants.n) {
         struct gitask_wish wish = {.wants = &wants,
@@ -80,7 +80,7 @@ static bool ask_bases(struct xchg *x) {
     if (gate->asked_bases)
         return false;
     gate->asked_bases = true;
-    git_ids_init(&wants, objects->id_size);
+    git_ids_init_in(&wants, objects->id_size, objects->memory);
     int r = git_objects_bases(objects, ASK_BASE_MAX, &wants);
     if (r == 0 && wants.n && wants.n <= ASK_BASES_MAX) {
         struct gitask_wish wish = {.wants = &wants,

@@ -21,8 +21,7 @@
 #define LOOK_SLICE    20000 /* entries compared in one turn */
 #define LOOK_ROUNDS   64    /* looks at the refs of one push, each after an answer of the server's */
 #define LOOK_HAVES    4096
-#define LOOK_BASE_MAX (1u << 20)   /* bytes of what a pushed commit or tree may be a delta of */
-#define LOOK_TEXTS    (128u << 20) /* bytes of what is found out, for all refs of a push */
+#define LOOK_BASE_MAX (1u << 20) /* bytes of what a pushed commit or tree may be a delta of */
 
 /* What one ref is brought. */
 struct look_ref {
@@ -47,7 +46,7 @@ struct gate_look {
     enum look_ask asked;
     struct git_ids asked_ids;
     unsigned rounds;
-    size_t texts;
+    size_t texts; /* bytes of what was found, in the push's memory */
     struct event *turn;
     struct errmsg unknown;
 };
@@ -63,6 +62,7 @@ void gitgate_look_free(struct gate_look *look) {
     free(look->refs);
     git_ids_release(&look->asked_ids);
     git_ids_release(&look->tips);
+    git_memory_give(look->objects->memory, look->texts);
     if (look->turn)
         event_free(look->turn);
     free(look);
@@ -88,15 +88,19 @@ static void look_texts(struct gate_look *look, struct look_ref *ref, const struc
     }
 }
 
+static int look_fails(struct gate_look *look, int err, const char *why) {
+    return errmsg_set(&look->unknown, err, "%.900s", gitproof_reason(look->x->gate->proof, why));
+}
+
 /* Keeps what was found out about the ref. */
 static int look_keep(struct gate_look *look, struct facts_ref *facts) {
     struct look_ref *ref = &look->refs[look->at];
     const struct git_changes *c = &ref->changes;
     size_t n = c->paths.n + c->authors.n + c->committers.n, at = 0;
-    look->texts += n * (sizeof *ref->texts + 2 * GIT_ID_MAX + 1) + buf_len(&c->paths.arena) +
-                   buf_len(&c->authors.arena) + buf_len(&c->committers.arena);
-    if (look->texts > LOOK_TEXTS)
-        return errmsg_set(&look->unknown, ERR_LIMIT, "it changes too much at once");
+    size_t size = (n + 1) * (sizeof *ref->texts + 2 * GIT_ID_MAX + 1);
+    if (!git_memory_take(look->objects->memory, size))
+        return look_fails(look, ERR_LIMIT, "it changes too much at once");
+    look->texts += size;
     ref->texts = calloc(n + 1, sizeof *ref->texts);
     ref->ids = malloc((n + 1) * (2 * GIT_ID_MAX + 1));
     if (!ref->texts || !ref->ids)
@@ -130,7 +134,7 @@ static int look_fetch(struct gate_look *look, enum look_ask what, const struct g
     look->asked = what;
     look->objects->context = what != LOOK_COMMITS;
     git_ids_release(&look->asked_ids);
-    git_ids_init(&look->asked_ids, look->objects->id_size);
+    git_ids_init_in(&look->asked_ids, look->objects->id_size, look->objects->memory);
     for (size_t i = 0; i < wants->n; i++)
         if (git_ids_add(&look->asked_ids, git_ids_at(wants, i)) == GIT_IDS_NONE)
             return ERR_NOMEM;
@@ -210,7 +214,7 @@ static int look_ask_bases(struct gate_look *look) {
     if (look->asked_bases)
         return ERR_NOTFOUND;
     look->asked_bases = true;
-    git_ids_init(&bases, look->objects->id_size);
+    git_ids_init_in(&bases, look->objects->id_size, look->objects->memory);
     int r = git_objects_bases(look->objects, LOOK_BASE_MAX, &bases);
     if (r == 0)
         r = bases.n ? look_fetch(look, LOOK_BASES, &bases, NULL) : ERR_NOTFOUND;
@@ -278,7 +282,7 @@ static int look_step(struct gate_look *look) {
     if (r == ERR_INCOMPLETE)
         return event_add(look->turn, &now) == 0 ? r : ERR_NOMEM;
     if (r)
-        return errmsg_set(&look->unknown, r, "%.900s", c->error.text[0] ? c->error.text : err_text(r));
+        return look_fails(look, r, c->error.text[0] ? c->error.text : err_text(r));
     if (look_wants_branches(look) || !git_changes_complete(c)) {
         r = look_ask(look);
         return r ? r : ERR_INCOMPLETE;
@@ -300,7 +304,7 @@ static bool look_go(struct gate_look *look) {
     x->gate->looked = true;
     if (r != ERR_EOF) {
         if (!look->unknown.text[0])
-            errmsg_set(&look->unknown, r, "%s", err_text(r));
+            look_fails(look, r, err_text(r));
         x->facts.unknown = look->unknown.text;
     }
     return false;
@@ -368,7 +372,7 @@ bool gitgate_look(struct xchg *x) {
     look = calloc(1, sizeof *look);
     if (look) {
         *look = (struct gate_look){.x = x, .objects = gitproof_objects(gate->proof), .bases = true};
-        git_ids_init(&look->tips, look->objects->id_size);
+        git_ids_init_in(&look->tips, look->objects->id_size, look->objects->memory);
         look->refs = calloc(gate->nrefs, sizeof *look->refs);
         look->nrefs = look->refs ? gate->nrefs : 0;
         look->turn = evtimer_new(x->box->engine->config.base, look_turn, look);

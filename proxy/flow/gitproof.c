@@ -7,13 +7,12 @@ struct gitproof {
     struct git_objects beyond;
     bool has_beyond;
     struct pack pack;
-    size_t *used;   /* of the worker */
-    size_t counted; /* this push's part of it */
+    struct git_memory memory;
     bool whole, failed;
-    struct errmsg why;
+    struct errmsg why, reason;
 };
 
-struct gitproof *gitproof_new(int id_digits, bool trees, size_t *used) {
+struct gitproof *gitproof_new(int id_digits, bool trees, struct git_memory *worker) {
     struct git_objects_limits limits;
     struct pack_limits pack;
     struct gitproof *proof = calloc(1, sizeof *proof);
@@ -21,9 +20,8 @@ struct gitproof *gitproof_new(int id_digits, bool trees, size_t *used) {
         return NULL;
     git_objects_limits_default(&limits);
     pack_limits_default(&pack);
-    limits.memory = GITPROOF_MEMORY;
-    proof->used = used;
-    if (git_objects_init(&proof->objects, (unsigned)id_digits / 2, trees, &limits) ||
+    proof->memory = (struct git_memory){.limit = worker->limit / 2, .of = worker};
+    if (git_objects_init(&proof->objects, (unsigned)id_digits / 2, trees, &limits, &proof->memory) ||
         pack_init(&proof->pack, &proof->objects, true, &pack)) {
         gitproof_free(proof);
         return NULL;
@@ -32,8 +30,6 @@ struct gitproof *gitproof_new(int id_digits, bool trees, size_t *used) {
 }
 
 static void gitproof_drop(struct gitproof *proof) {
-    *proof->used -= proof->counted;
-    proof->counted = 0;
     pack_release(&proof->pack);
     git_objects_release(&proof->objects);
     git_objects_release(&proof->beyond);
@@ -56,6 +52,25 @@ void gitproof_fail(struct gitproof *proof, const char *why) {
     gitproof_drop(proof);
 }
 
+struct git_memory *gitproof_memory(struct gitproof *proof) {
+    return &proof->memory;
+}
+
+const char *gitproof_reason(struct gitproof *proof, const char *why) {
+    if (proof->memory.full == NULL)
+        return why;
+    if (proof->memory.full == &proof->memory)
+        errmsg_set(
+            &proof->reason, ERR_LIMIT,
+            "this push needs more than %zu MiB of memory to be looked through; the operator may permit more "
+            "(exeat run --push-memory)",
+            proof->memory.limit >> 20);
+    else
+        errmsg_set(&proof->reason, ERR_LIMIT,
+                   "other pushes are being looked through, which have taken the memory for it; try again");
+    return proof->reason.text;
+}
+
 struct git_objects *gitproof_objects(struct gitproof *proof) {
     return &proof->objects;
 }
@@ -65,18 +80,10 @@ struct git_objects *gitproof_beyond(struct gitproof *proof) {
     if (proof->has_beyond)
         return &proof->beyond;
     git_objects_limits_default(&limits);
-    limits.memory = GITPROOF_MEMORY / 2;
-    if (git_objects_init(&proof->beyond, proof->objects.id_size, false, &limits))
+    if (git_objects_init(&proof->beyond, proof->objects.id_size, false, &limits, &proof->memory))
         return NULL;
     proof->has_beyond = true;
     return &proof->beyond;
-}
-
-bool gitproof_count(struct gitproof *proof) {
-    size_t kept = proof->objects.kept + proof->beyond.kept;
-    *proof->used += kept - proof->counted;
-    proof->counted = kept;
-    return *proof->used <= GITPROOF_WORKER_MEMORY;
 }
 
 void gitproof_feed(struct gitproof *proof, struct slice plain) {
@@ -85,14 +92,11 @@ void gitproof_feed(struct gitproof *proof, struct slice plain) {
         return;
     int r = proof->whole ? 0 : pack_feed(&proof->pack, plain, &took);
     proof->whole = r == 0;
-    bool room = gitproof_count(proof);
     if (r && r != ERR_INCOMPLETE) {
         struct errmsg why = proof->pack.error;
-        gitproof_fail(proof, why.text);
+        gitproof_fail(proof, gitproof_reason(proof, why.text));
     } else if (r == 0 && took < plain.n) {
         gitproof_fail(proof, "there are bytes behind it");
-    } else if (!room) {
-        gitproof_fail(proof, "too much is being looked through at once");
     }
 }
 
@@ -122,7 +126,7 @@ static enum git_answer gitproof_ask_beyond(const struct gitproof *proof, const u
                                            const uint8_t *young) {
     enum git_answer answer = GIT_UNKNOWN;
     struct git_ids edge;
-    git_ids_init(&edge, proof->objects.id_size);
+    git_ids_init_in(&edge, proof->objects.id_size, proof->objects.memory);
     int r = git_objects_missing(&proof->objects, young, &edge);
     for (size_t i = 0; r == 0 && answer != GIT_YES && i < edge.n; i++)
         r = git_objects_is_ancestor(&proof->beyond, old, git_ids_at(&edge, i), &answer);

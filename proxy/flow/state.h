@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "netns/names.h"
 #include "policy/policy.h"
+#include "proxy/codec/git_memory.h"
 #include "proxy/flow/decision.h"
 #include "proxy/flow/engine.h"
 #include "proxy/flow/limits.h"
@@ -72,9 +73,9 @@ struct engine {
     void (*drain_done)(void *arg);
     void *drain_arg;
     struct engine_stats stats;
-    size_t proof_memory; /* in use for looking through packs (gitproof.h) */
-    struct buf text;     /* one block for texts that are made and sent at once */
-    struct buf text2;    /* … and another */
+    struct git_memory proof_memory; /* for looking through packs (gitproof.h) */
+    struct buf text;                /* one block for texts that are made and sent at once */
+    struct buf text2;               /* … and another */
 };
 
 static inline struct slice box_name(const struct box *box) {

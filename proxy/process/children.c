@@ -247,6 +247,7 @@ static int on_ready(struct child *child, struct msg_in *m) {
         msg_begin(&begin, out_memory, sizeof out_memory, IPC_START);
         msg_put_slice(&begin, pem);
         msg_put_u8(&begin, c->prepared->config->log_query);
+        msg_put_u64(&begin, c->prepared->config->push_memory);
         int r = children_send_workers(c, &begin);
         if (r < 0)
             fail(c, "exeat: the workers can't be started: %s", err_text(r));

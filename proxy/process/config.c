@@ -6,7 +6,8 @@
 #include "base/ulid.h"
 
 void config_init(struct config *c) {
-    *c = (struct config){.workers = 1, .verbosity = IPC_DENIALS};
+    *c =
+        (struct config){.workers = 1, .push_memory = (size_t)CONFIG_PUSH_MIB << 20, .verbosity = IPC_DENIALS};
 }
 
 static bool name_char(char c, bool first) {

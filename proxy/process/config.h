@@ -14,6 +14,8 @@
 #define CONFIG_LIST_MAX    256 /* of any option that may be repeated */
 #define CONFIG_WORKERS_MAX 64
 #define CONFIG_NAME_MAX    64 /* bytes of a sandbox's name */
+#define CONFIG_PUSH_MIB    256
+#define CONFIG_PUSH_MAX    65536 /* MiB */
 
 /* Of an option that may be repeated. */
 struct config_list {
@@ -39,7 +41,8 @@ struct config {
     struct config_list upstream_cas;
     struct config_list resolves;
     unsigned workers;
-    bool log_query; /* values of queries are recorded */
+    size_t push_memory; /* bytes that a worker may take for looking through a push */
+    bool log_query;     /* values of queries are recorded */
     enum ipc_verbosity verbosity;
 };
 

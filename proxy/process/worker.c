@@ -216,7 +216,8 @@ static int make_upstream(struct worker_process *w, struct errmsg *msg) {
     return w->upstream ? 0 : errmsg_set(msg, ERR_NOMEM, "out of memory");
 }
 
-static int make_engine(struct worker_process *w, struct slice ca_pem, bool log_query, struct errmsg *msg) {
+static int make_engine(struct worker_process *w, struct slice ca_pem, bool log_query, uint64_t push_memory,
+                       struct errmsg *msg) {
     int fd = w->scribe_fd;
     w->scribe_fd = -1;
     w->recorder = recorder_new(w->role.base, fd, on_scribe_gone, w);
@@ -232,6 +233,7 @@ static int make_engine(struct worker_process *w, struct slice ca_pem, bool log_q
         .log_query = log_query,
     };
     engine_limits_default(&config.limits);
+    config.limits.push_memory = push_memory;
     return engine_new(&config, &w->engine, msg);
 }
 
@@ -261,10 +263,11 @@ static int load_roots(struct worker_process *w, struct msg_in *m) {
 static int start(struct worker_process *w, struct msg_in *m) {
     struct slice ca_pem = msg_get_slice(m);
     bool log_query = msg_get_u8(m);
+    uint64_t push_memory = msg_get_u64(m);
     struct errmsg msg = {""};
     if (msg_end(m) < 0 || !w->upstream || !w->keeper.ops || w->scribe_fd < 0)
         return ERR_PEER;
-    if (make_engine(w, ca_pem, log_query, &msg) < 0)
+    if (make_engine(w, ca_pem, log_query, push_memory, &msg) < 0)
         return failed(w, &msg);
     int r = role_ready_plain(&w->role, CONFINE_WORKER);
     return r < 0 ? r : vault_ask_bindings(w->vault);

@@ -43,7 +43,7 @@ def the_help_of_run_names_every_option():
         tap.equal(r.err, "")
         for option in ("-p, --policy FILE", "--vault FILE", "--set NAME=VALUE", "--name SANDBOX", "--log FILE", "--log-query",
                        "--redis URL", "--upstream-ca FILE", "--resolve HOST:PORT:ADDRESS[:PORT]", "--state DIR",
-                       "--workers N", "-q, --quiet", "-v, --verbose"):
+                       "--workers N", "--push-memory MIB", "-q, --quiet", "-v, --verbose"):
             tap.contains(r.out, option)
 
 
@@ -68,6 +68,9 @@ def a_mistake_on_the_command_line():
             (["run", "--workers", "0", *ran], ["--workers", "1 to 64"]),
             (["run", "--workers", "65", *ran], ["--workers", "1 to 64"]),
             (["run", "--workers", "two", *ran], ["--workers", "'two'"]),
+            (["run", "--push-memory", "0", *ran], ["--push-memory", "1 to 65536"]),
+            (["run", "--push-memory", "65537", *ran], ["--push-memory", "1 to 65536"]),
+            (["run", "--push-memory", "1GiB", *ran], ["--push-memory", "'1GiB'"]),
             (["run", "--resolve", "a.test:443", *ran], ["--resolve", "a.test:443"]),
             (["run", "--resolve", "a.test:443:b.test", *ran], ["--resolve"]),
             (["run", "--upstream-ca", "/etc/passwd", *ran], ["--upstream-ca", "/etc/passwd"]),

@@ -122,8 +122,9 @@ static void check_history(struct slice in) {
     struct recipe r = {.in = in};
     struct git_objects_limits limits;
     struct git_changes c[3];
+    struct git_memory memory = {.limit = 256u << 20};
     git_objects_limits_default(&limits);
-    must(git_objects_init(&r.o, ID_SIZE, true, &limits) == 0);
+    must(git_objects_init(&r.o, ID_SIZE, true, &limits, &memory) == 0);
     while (r.in.n > 4 && r.ntrees < TREES && r.ncommits < MOST) {
         if (take(&r) & 1)
             make_tree(&r);
@@ -143,6 +144,7 @@ static void check_history(struct slice in) {
             git_changes_release(&c[i]);
     }
     git_objects_release(&r.o);
+    must(memory.used == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -215,13 +215,15 @@ static void each_scene(void (*fn)(unsigned which, const struct scene *s, struct 
         size_t n = 0;
         git_objects_limits_default(&limits);
         for (; slice_cut(rest, '\n', &line, &rest); n++) {
+            struct git_memory memory = {.limit = 256u << 20};
             struct git_objects all;
-            assert_int_equal(git_objects_init(&all, id_size, true, &limits), 0);
+            assert_int_equal(git_objects_init(&all, id_size, true, &limits, &memory), 0);
             feed(&all, pack, false);
             read_scene(line, id_size, &s);
             settle(&all, &s);
             fn(which, &s, &all);
             git_objects_release(&all);
+            assert_int_equal(memory.used, 0);
         }
         assert_true(n > 35);
         unload(cases);
@@ -309,10 +311,11 @@ static void bit_by_bit(unsigned which, const struct scene *s, struct git_objects
     snprintf(name, sizeof name, "%s.pack", s->name);
     struct slice pack = load(which, name);
     for (unsigned excuse = 0; excuse < 2; excuse++) {
+        struct git_memory memory = {.limit = 64u << 20};
         struct git_objects o;
         struct git_changes c;
         unsigned rounds = 0;
-        assert_int_equal(git_objects_init(&o, all->id_size, true, &all->limits), 0);
+        assert_int_equal(git_objects_init(&o, all->id_size, true, &all->limits, &memory), 0);
         settle(&o, s);
         feed(&o, pack, true);
         for (;; rounds++) {
@@ -327,6 +330,7 @@ static void bit_by_bit(unsigned which, const struct scene *s, struct git_objects
         must_be(s, &c, excuse);
         git_changes_release(&c);
         git_objects_release(&o);
+        assert_int_equal(memory.used, 0);
     }
     unload(pack);
 }
@@ -334,6 +338,62 @@ static void bit_by_bit(unsigned which, const struct scene *s, struct git_objects
 static void test_bit_by_bit(void **state) {
     (void)state;
     each_scene(bit_by_bit);
+}
+
+/* ---- memory ---- */
+
+/* With little memory the answer is the same or none, and never is more taken. */
+static void with_little_memory(unsigned which, const struct scene *s, struct git_objects *all) {
+    struct slice pack = load(which, "all.pack");
+    bool answered = false, refused = false;
+    for (size_t limit = 1 << 10; limit <= 8 << 20; limit *= 2) {
+        struct git_memory whole = {.limit = 2 * limit, .used = limit},
+                          memory = {.limit = limit, .of = &whole};
+        struct git_objects o;
+        struct git_changes c = {.paths = {.n = 0}};
+        struct pack p;
+        struct pack_limits limits;
+        size_t used;
+        pack_limits_default(&limits);
+        int r = git_objects_init(&o, all->id_size, true, &all->limits, &memory);
+        if (r == 0) {
+            assert_int_equal(pack_init(&p, &o, true, &limits), 0);
+            r = pack_feed(&p, pack, &used);
+            pack_release(&p);
+        }
+        if (r == 0)
+            r = git_objects_settle(&o, s->old) || git_objects_settle(&o, s->trusted) ? ERR_NOMEM : 0;
+        if (r == 0)
+            r = git_changes_init(&c, &o, s->old, s->young, GIT_CHANGES_EXCUSE);
+        while (r == 0 && (r = git_changes_run(&c, 1000)) == ERR_INCOMPLETE)
+            r = 0;
+        assert_true(memory.used <= limit && whole.used == limit + memory.used);
+        assert_true(r == 0 ? git_changes_complete(&c) : r == ERR_LIMIT || r == ERR_NOMEM);
+        assert_true(r == 0 || memory.full == &memory);
+        if (r == 0)
+            must_be(s, &c, true);
+        answered |= r == 0;
+        refused |= r != 0;
+        git_changes_release(&c);
+        git_objects_release(&o);
+        assert_true(memory.used == 0 && whole.used == limit);
+    }
+    assert_true(answered && refused);
+    unload(pack);
+}
+
+static void test_memory(void **state) {
+    struct git_memory whole = {.limit = 100}, a = {.limit = 80, .of = &whole}, b = a;
+    (void)state;
+    assert_true(git_memory_keep(&a, 60) && !git_memory_keep(&a, 1) && a.full == &a);
+    assert_true(git_memory_take(&a, 20) && !git_memory_take(&a, 1) && a.full == &a);
+    assert_true(!git_memory_take(&b, 21) && b.full == &whole && git_memory_room(&b) == 20);
+    assert_true(git_memory_take(&b, 20) && b.full == NULL);
+    git_memory_give(&a, 80);
+    git_memory_give(&b, 20);
+    assert_true(a.used == 0 && b.used == 0 && whole.used == 0 && git_memory_room(&a) == 60);
+    assert_true(git_memory_take(NULL, SIZE_MAX));
+    each_scene(with_little_memory);
 }
 
 /* ---- trees ---- */
@@ -405,10 +465,8 @@ static void test_heads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_known),
-        cmocka_unit_test(test_bit_by_bit),
-        cmocka_unit_test(test_trees),
-        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_all_known), cmocka_unit_test(test_bit_by_bit), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_trees),     cmocka_unit_test(test_heads),
     };
     return cmocka_run_group_tests_name("git_changes", tests, make_repositories, repositories_remove);
 }

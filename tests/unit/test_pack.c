@@ -54,28 +54,32 @@ static unsigned id_size(unsigned which) {
 struct limits {
     struct git_objects_limits objects;
     struct pack_limits pack;
+    size_t memory;
 };
 
 static struct limits standard(void) {
-    struct limits limits;
+    struct limits limits = {.memory = 256u << 20};
     git_objects_limits_default(&limits.objects);
     pack_limits_default(&limits.pack);
     return limits;
 }
 
 struct both {
+    struct git_memory memory;
     struct git_objects o;
     struct pack p;
 };
 
 static void begin_with(struct both *b, unsigned size, bool trees, const struct limits *limits) {
-    assert_int_equal(git_objects_init(&b->o, size, trees, &limits->objects), 0);
+    b->memory = (struct git_memory){.limit = limits->memory};
+    assert_int_equal(git_objects_init(&b->o, size, trees, &limits->objects, &b->memory), 0);
     assert_int_equal(pack_init(&b->p, &b->o, true, &limits->pack), 0);
 }
 
 static void release(struct both *b) {
     pack_release(&b->p);
     git_objects_release(&b->o);
+    assert_int_equal(b->memory.used, 0);
 }
 
 static int feed_in(struct pack *p, struct slice in, size_t piece) {
@@ -331,7 +335,7 @@ static void test_forgotten(void **state) {
     assert_int_equal(feed_in(&b.p, mine, 100), ERR_LIMIT); /* its commits */
     release(&b);
     limits = standard();
-    limits.objects.memory = 64 << 10;
+    limits.memory = 64 << 10;
     begin_with(&b, 20, true, &limits);
     b.o.pending_kept = (32 << 10) - 40;
     assert_int_equal(feed_in(&b.p, mine, 100), 0);
@@ -437,18 +441,18 @@ static void test_limits(void **state) {
     expect(&b, ERR_LIMIT, "too large", NULL);
 
     few = standard();
-    few.objects.memory = 64 << 10;
+    few.memory = 64 << 10;
     struct slice all = load(0, "all.pack");
     struct both c;
     few.objects.depth = 0;
     assert_int_equal(feed(&c, 20, all, 1000, &few), ERR_LIMIT);
     assert_non_null(strstr(c.p.error.text, "chain of more than 0 deltas"));
-    assert_true(c.o.kept <= few.objects.memory);
+    assert_true(c.memory.used <= few.memory);
     release(&c);
     few.objects.depth = 4095;
-    few.objects.memory = 12 << 10;
+    few.memory = 12 << 10;
     assert_int_equal(feed(&c, 20, all, 1000, &few), ERR_LIMIT);
-    assert_true(c.o.kept <= few.objects.memory && c.o.ids.n > 1);
+    assert_true(c.memory.used <= few.memory && c.o.ids.n > 1);
     release(&c);
     unload(all);
 }
