@@ -22,6 +22,8 @@ static const struct engine_limits *h2_limits(const struct h2 *h2) {
 /* What the connection as a whole waits for. */
 static uint64_t h2_due(const struct h2 *h2) {
     uint64_t due = h2->nstreams ? 0 : h2->idle_since + h2_limits(h2)->idle_ms;
+    if (due && !http2_memory_sleeps(&h2->memory) && h2->woken + H2_AWAKE_MS < due)
+        due = h2->woken + H2_AWAKE_MS;
     if (h2->head_since && (!due || h2->head_since + h2_limits(h2)->head_ms < due))
         due = h2->head_since + h2_limits(h2)->head_ms;
     return due;
@@ -34,6 +36,28 @@ static void h2_rearm(struct h2 *h2) {
             due = s->due;
     if (due)
         h2_watch(h2, due);
+}
+
+void h2_rest(struct h2 *h2) {
+    h2->idle_since = h2->woken = clock_monotonic_ms();
+    h2_watch(h2, h2_due(h2));
+}
+
+static void h2_wake(struct h2 *h2) {
+    if (h2->nstreams)
+        return;
+    h2->woken = clock_monotonic_ms();
+    http2_memory_wake(&h2->memory);
+    h2_watch(h2, h2_due(h2));
+}
+
+/* Nothing has happened for a while, and nothing is under way. */
+static void h2_doze(struct h2 *h2, uint64_t now) {
+    if (h2->nstreams || h2->head_since || http2_memory_sleeps(&h2->memory) || h2->woken + H2_AWAKE_MS > now)
+        return;
+    if (io_queued(h2->conn->io) || nghttp2_session_want_write(h2->session) ||
+        !http2_memory_sleep(&h2->memory))
+        h2->woken = now; /* not yet */
 }
 
 static void h2_stream_late(struct h2_stream *stream) {
@@ -64,11 +88,18 @@ static void h2_on_timeout(struct io *io) {
     h2->busy--;
     if (conn->state != CONN_HTTP)
         return;
-    if (!h2->nstreams && h2_due(h2) <= now)
+    if (!h2->nstreams && h2->idle_since + h2_limits(h2)->idle_ms <= now) {
+        h2_wake(h2);
         nghttp2_session_terminate_session(h2->session, NGHTTP2_NO_ERROR);
+        h2_pump(h2);
+        return;
+    }
+    if (h2->nstreams)
+        h2_pump(h2);
     else
+        h2_doze(h2, now);
+    if (conn->state == CONN_HTTP)
         h2_rearm(h2);
-    h2_pump(h2);
 }
 
 /* ---- writing ---- */
@@ -107,6 +138,7 @@ static void h2_on_drained(struct io *io) {
     struct conn *conn = io->arg;
     engine_reap(conn->box->engine);
     io_resume(io);
+    h2_wake(conn->h2);
     h2_pump(conn->h2);
 }
 
@@ -140,6 +172,7 @@ static void h2_on_readable(struct io *io) {
         conn_close(conn);
         return;
     }
+    h2_wake(h2);
     h2->busy++;
     ssize_t n = nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes, got);
     h2->busy--;
@@ -170,10 +203,13 @@ static int h2_session(struct h2 *h2) {
     nghttp2_session_callbacks *callbacks = h2_callbacks();
     nghttp2_option *option = http2_option();
     int r = callbacks && option ? 0 : ERR_NOMEM;
+    http2_memory_init(&h2->memory);
     if (r == 0) {
-        if (nghttp2_session_server_new2(&h2->session, callbacks, h2, option))
+        nghttp2_mem *memory = http2_memory_for(&h2->memory);
+        if (nghttp2_session_server_new3(&h2->session, callbacks, h2, option, memory))
             r = ERR_NOMEM;
     }
+    http2_memory_made(&h2->memory);
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
     return r;
@@ -195,7 +231,7 @@ void conn_http2_begin(struct conn *conn) {
         return;
     }
     h2->conn = conn;
-    h2->idle_since = clock_monotonic_ms();
+    h2->idle_since = h2->woken = clock_monotonic_ms();
     http2_guard_init(&h2->guard, h2->idle_since);
     if (h2_session(h2) ||
         nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, h2_settings,
@@ -213,6 +249,7 @@ void conn_http2_begin(struct conn *conn) {
 void conn_http2_drain(struct conn *conn) {
     struct h2 *h2 = conn->h2;
     h2->ending = true;
+    h2_wake(h2);
     nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
                           nghttp2_session_get_last_proc_stream_id(h2->session), NGHTTP2_NO_ERROR, NULL, 0);
     h2_pump(h2);
@@ -229,6 +266,8 @@ void conn_http2_over(struct conn *conn) {
 void conn_http2_free(struct h2 *h2) {
     while (h2->streams)
         h2_stream_free(h2->streams);
+    http2_memory_wake(&h2->memory);
     nghttp2_session_del(h2->session);
+    http2_memory_release(&h2->memory);
     free(h2);
 }

@@ -8,6 +8,7 @@
  *     conn_http2_client.c   what goes: the exchange's table of functions (xchg.h)
  *     http2_io.h            what both sides share
  *     http2_guard.h         how much of what is of no use a peer may send
+ *     http2_memory.h        what a session takes, given back while it is idle
  *
  * libnghttp2 must not be entered twice, and closes streams while it sends. So `busy` counts who is inside of it, or
  * holds a stream across a call of the exchange's; only h2_pump() of the outermost sends, and then streams may go.
@@ -26,10 +27,12 @@
 #include "proxy/flow/conn.h"
 #include "proxy/flow/http2_guard.h"
 #include "proxy/flow/http2_io.h"
+#include "proxy/flow/http2_memory.h"
 #include "proxy/flow/xchg.h"
 
-#define H2_STREAMS 100        /* of one connection at a time */
-#define H2_DRAIN   (8u << 20) /* of a request's body, thrown away after an answer that came before its end */
+#define H2_STREAMS  100        /* of one connection at a time */
+#define H2_DRAIN    (8u << 20) /* of a request's body, thrown away after an answer that came before its end */
+#define H2_AWAKE_MS 1000 /* without a stream and without a byte, until the session's memory goes to sleep */
 #define H2_PILE                                                                                              \
     (256u << 10) /* bytes for a client that reads nothing at all, from which nothing is read of it */
 
@@ -43,9 +46,12 @@ struct h2 {
     bool ending;         /* GOAWAY was sent or is on its way: no new streams */
     bool failed;         /* the client broke a rule: it was recorded */
     uint64_t idle_since; /* monotonic ms: when the last stream went */
+    uint64_t woken;      /* … when something happened last on a connection without a stream */
     uint64_t head_since; /* … when the head began that is under way; 0: none is */
     uint64_t armed;      /* … when the io's deadline comes; 0: it is not set */
     struct http2_guard guard;
+    /* The session's. It sleeps only while there are no streams: who enters the session from elsewhere wakes it. */
+    struct http2_memory memory;
 };
 
 struct h2_stream {
@@ -81,6 +87,9 @@ void h2_pump(struct h2 *h2);
 
 /* Something has changed that a time limit hangs on. */
 void h2_watch(struct h2 *h2, uint64_t due);
+
+/* The last stream has gone. */
+void h2_rest(struct h2 *h2);
 
 /* The client breaks a rule: said once in the record, and by GOAWAY. */
 void h2_fail(struct h2 *h2, uint32_t error, const char *code, const char *why);

@@ -335,10 +335,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     h2_stream_free(stream);
     if (!own)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    if (h2->nstreams == 0) {
-        h2->idle_since = clock_monotonic_ms();
-        h2_watch(h2, h2->idle_since + h2->conn->box->engine->config.limits.idle_ms);
-    }
+    if (h2->nstreams == 0)
+        h2_rest(h2);
     return 0;
 }
 

@@ -9,6 +9,7 @@
  *             and one request for /BYTES
  *     upload  like keep, but each request brings BYTES bytes and gets none
  *     idle    CONNECTIONS connections that ask once and then wait
+ *     idle2   the same over HTTP/2
  *
  * ADDRESS "-" asks the resolver for NAME. Certificates are verified against the usual store (SSL_CERT_FILE), so the
  * proxy's authority must be there. It prints "ready" when its connections stand (not for new), waits for a line, does the
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,6 +38,7 @@ static socklen_t to_len;
 static const char *mode, *name;
 static unsigned long long amount, bytes;
 static unsigned connections;
+static int http2;
 static atomic_ullong next_one, failed;
 static float *times; /* microseconds, one for each request */
 static pthread_barrier_t barrier;
@@ -77,6 +80,77 @@ static void hang_up(SSL *ssl) {
     close(fd);
 }
 
+/* ---- HTTP/2: as much as one request needs ---- */
+
+enum { H2_DATA = 0, H2_HEADERS = 1, H2_SETTINGS = 4, H2_END_STREAM = 1, H2_ACK = 1, H2_END_HEADERS = 4 };
+
+static size_t h2_head(unsigned char *at, size_t n, int type, int flags, int stream) {
+    const unsigned char head[9] = {
+        0, (unsigned char)(n >> 8), (unsigned char)n, (unsigned char)type, (unsigned char)flags, 0, 0,
+        0, (unsigned char)stream};
+    memcpy(at, head, sizeof head);
+    return sizeof head;
+}
+
+/* A literal with a name of the static table (RFC 7541 6.2.1). */
+static size_t h2_field(unsigned char *at, int index, const char *value) {
+    size_t n = strlen(value);
+    at[0] = (unsigned char)(0x40 | index);
+    at[1] = (unsigned char)n;
+    memcpy(at + 2, value, n);
+    return 2 + n;
+}
+
+static int h2_read(SSL *ssl, unsigned char *p, size_t n) {
+    for (size_t have = 0; have < n;) {
+        int r = SSL_read(ssl, p + have, (int)(n - have));
+        if (r <= 0)
+            return -1;
+        have += (size_t)r;
+    }
+    return 0;
+}
+
+/* One request and its whole answer, on a connection where nothing was said before. */
+static int ask_http2(SSL *ssl) {
+    static const char magic[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    unsigned char buf[BLOCK];
+    char path[32];
+    size_t n = sizeof magic - 1;
+    snprintf(path, sizeof path, "/%llu", bytes);
+    memcpy(buf, magic, n);
+    n += h2_head(buf + n, 0, H2_SETTINGS, 0, 0);
+    size_t fields = 2 + 2 + strlen(name) + 2 + strlen(path);
+    n += h2_head(buf + n, fields, H2_HEADERS, H2_END_STREAM | H2_END_HEADERS, 1);
+    buf[n++] = 0x82; /* :method GET */
+    buf[n++] = 0x87; /* :scheme https */
+    n += h2_field(buf + n, 1, name);
+    n += h2_field(buf + n, 4, path);
+    if (SSL_write(ssl, buf, (int)n) != (int)n)
+        return -1;
+    for (;;) {
+        unsigned char head[9];
+        if (h2_read(ssl, head, sizeof head))
+            return -1;
+        n = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        if (n > sizeof buf || h2_read(ssl, buf, n))
+            return -1;
+        if (head[3] == H2_SETTINGS && !(head[4] & H2_ACK)) {
+            h2_head(buf, 0, H2_SETTINGS, H2_ACK, 0);
+            if (SSL_write(ssl, buf, 9) != 9)
+                return -1;
+        } else if (head[3] == H2_HEADERS && buf[0] != 0x88) { /* :status 200 */
+            return -1;
+        } else if ((head[3] == H2_HEADERS || head[3] == H2_DATA) && head[4] & H2_END_STREAM) {
+            return 0;
+        } else if (head[3] > H2_HEADERS && head[3] != H2_SETTINGS && head[3] != 6 && head[3] != 8) {
+            return -1; /* RST_STREAM, GOAWAY */
+        }
+    }
+}
+
+/* ---- HTTP/1.1 ---- */
+
 /* One request and its whole answer. */
 static int ask(SSL *ssl) {
     char buf[BLOCK];
@@ -117,9 +191,9 @@ static int ask(SSL *ssl) {
 
 static void *work(void *arg) {
     (void)arg;
-    int fresh = strcmp(mode, "new") == 0, idle = strcmp(mode, "idle") == 0;
+    int fresh = strcmp(mode, "new") == 0, idle = strncmp(mode, "idle", 4) == 0;
     SSL *ssl = fresh ? NULL : dial();
-    if (!fresh && (!ssl || ask(ssl)))
+    if (!fresh && (!ssl || (http2 ? ask_http2(ssl) : ask(ssl))))
         failed++;
     pthread_barrier_wait(&barrier); /* all stand */
     pthread_barrier_wait(&barrier); /* begin */
@@ -166,10 +240,16 @@ static int resolve(const char *address, const char *port) {
 
 int main(int argc, char **argv) {
     if (argc < 7) {
-        fprintf(stderr, "usage: load keep|new|upload|idle ADDRESS PORT NAME CONNECTIONS AMOUNT [BYTES]\n");
+        fprintf(stderr,
+                "usage: load keep|new|upload|idle|idle2 ADDRESS PORT NAME CONNECTIONS AMOUNT [BYTES]\n");
         return 2;
     }
+    struct rlimit files;
     signal(SIGPIPE, SIG_IGN);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     mode = argv[1];
     name = argv[4];
     connections = (unsigned)strtoul(argv[5], NULL, 10);
@@ -183,6 +263,9 @@ int main(int argc, char **argv) {
     }
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    http2 = strcmp(mode, "idle2") == 0;
+    if (http2)
+        SSL_CTX_set_alpn_protos(context, (const unsigned char *)"\x02h2", 3);
     pthread_barrier_init(&barrier, NULL, connections + 1);
     pthread_attr_t small;
     pthread_attr_init(&small);

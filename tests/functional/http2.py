@@ -1,6 +1,7 @@
 """HTTP/2 towards the client: heads, bodies, windows, ends, refusals, each stream judged by itself."""
 import base64
 import hashlib
+import os
 import threading
 import time
 
@@ -9,6 +10,7 @@ import exeat
 import h2
 import onehost
 import tap
+from memory import resident
 from pki import Pki
 from servers import RawServer, chunked, response
 
@@ -247,6 +249,86 @@ def windows_of_a_few_bytes_make_an_answer_slow_and_not_wrong(t):
         report(a.status, a.body.decode(), a.whole)
     ''', answer=response(200, "0123456789" * 50))
     tap.equal(r.reports, [[200, "0123456789" * 50, True]])
+
+
+# ---- idle ----
+
+@tap.test
+def a_connection_that_slept_knows_what_was_said_before(t):
+    # fields in the compression's table, windows, streams: after more than H2_AWAKE_MS all goes on
+    r, server = through(t, '''
+        c = h2("a.test", settings={"window": 5})
+        c.open_windows = False
+        blocks, sizes = [], []
+        def block(fields):
+            blocks.append(c.encoder.encode(fields))
+            return blocks[-1]
+        c.block = block
+        c.window(0, 100000)
+        for i in range(4):
+            fields = [("x-long", "l" * 300), ("x-round", "r" * 90 + str(i // 2))]
+            s = c.request("/ok/%d" % (i // 2), fields=fields)
+            while len(c.answers[s].body) < 5 and c.read():
+                pass
+            sizes.append(len(c.answers[s].body))
+            c.window(s, 100)
+            report(c.answer(s).body.decode())
+            time.sleep(1.4)
+            c.window(0, 10)
+            if i == 2:
+                report(c.settle())
+                time.sleep(1.4)
+        report(sizes, len(blocks[0]) > 200, len(blocks[3]) < 20)
+    ''', answer=lambda c, q: response(200, q.target + " " + q.header("x-round")[-1]))
+    tap.equal(r.reports, ["/ok/0 0", "/ok/0 0", "/ok/1 1", True, "/ok/1 1", [[5] * 4, True, True]])
+    tap.equal([q.header("x-long") for q in server.requests], ["l" * 300] * 4)
+
+
+@tap.test(timeout=60)
+def an_idle_connection_costs_little(t):
+    if os.environ.get("ASAN_OPTIONS"):
+        tap.skip("a sanitizer's own memory is not exeat's")
+    many = 300 # 26 KiB of each are libnghttp2's, as long as it is awake
+    server = t.use(RawServer(tls=pki.leaf("a.test"), answer=response(200, "ok")))
+    code = client.program([h2.CLIENT, '''
+        import os
+        def until(name):
+            while not os.path.exists(name):
+                time.sleep(0.05)
+        context = ssl.create_default_context()
+        context.set_alpn_protocols(["h2"])
+        def connect():
+            c = tcp("a.test", 443)
+            c.sock = context.wrap_socket(c.sock, server_hostname="a.test")
+            return H2(c)
+        one = connect()
+        one.get("/ok")
+        open("one", "w").close()
+        until("more")
+        all = [connect() for _ in range(%d)]
+        for c in all:
+            c.get("/ok")
+        open("many", "w").close()
+        until("done")
+        print([c.get("/ok").status for c in all] == [200] * len(all))
+    ''' % many])
+    with exeat.Sandbox(POLICY, ["python3", "-c", code], resolve=[server.resolve("a.test")], upstream_ca=pki.ca) as sandbox:
+        def there(name):
+            return os.path.exists(os.path.join(sandbox.home, name)) or sandbox.process.poll() is not None
+
+        def touch(name):
+            with open(os.path.join(sandbox.home, name), "w", encoding="ascii"):
+                pass
+        tap.eventually(lambda: there("one"), 20)
+        time.sleep(1.5)
+        before = resident(sandbox.pid)
+        touch("more")
+        tap.eventually(lambda: there("many"), 40)
+        tap.eventually(lambda: resident(sandbox.pid) - before < many * 28, 10)
+        print("# %.1f KiB each" % ((resident(sandbox.pid) - before) / many))
+        touch("done")
+        r = sandbox.wait(20)
+    tap.equal((r.code, r.out), (0, "True\n"), str(r))
 
 
 # ---- whom it is for ----
