@@ -7,6 +7,7 @@
 
 #define UP2_LINGER_MS 1000
 #define UP2_CLOSED    "the upstream ended the connection"
+#define UP2_BROKEN    "the upstream broke the rules of HTTP/2"
 
 static void up2_pump(struct up2 *up);
 
@@ -169,6 +170,19 @@ static void up2_reset_unowned(struct up2 *up) {
     }
 }
 
+/* The library is through with this connection. If it has ended it for an error of the server's, which may leave it open, it
+ * will say nothing more of the streams that were under way. */
+static void up2_session_over(struct up2 *up) {
+    up->going = true;
+    for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry)) {
+        if (!s->id)
+            continue;
+        up2_lose(up, UP2_BROKEN);
+        up2_later(up);
+        return;
+    }
+}
+
 /* From the event loop: tell, send, and see what is left. */
 static void up2_turn(struct up2 *up) {
     up2_tell(up);
@@ -203,7 +217,7 @@ static void up2_pump(struct up2 *up) {
         if (s->out.was_full && buf_len(&s->out.bytes) <= HTTP2_LOW)
             up2_later(up);
     if (!nghttp2_session_want_read(up->session) && !nghttp2_session_want_write(up->session))
-        up->going = true;
+        up2_session_over(up);
 }
 
 static void on_readable(struct io *io) {
@@ -220,7 +234,7 @@ static void on_readable(struct io *io) {
         ssize_t n = nghttp2_session_mem_recv(up->session, (const uint8_t *)bytes, got);
         up->busy--;
         if (n < 0)
-            up2_lose(up, "the upstream broke the rules of HTTP/2");
+            up2_lose(up, UP2_BROKEN);
     }
     up2_turn(up);
 }

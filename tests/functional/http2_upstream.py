@@ -299,6 +299,30 @@ def malformed_answers_are_no_answers(t):
 
 
 @tap.test
+def a_server_that_breaks_the_rules_and_stays_is_left_with_all_of_its_streams(t):
+    ended = []
+
+    def serve(f, number):
+        f.request()
+        stream = f.request()
+        if number == 0:
+            f.frame(HEADERS, END_HEADERS, stream, b"\xff\xff\xff\xff\xff\xff\xff\xff")
+            f.connection.sock.settimeout(10)
+            while f.connection.recv():
+                pass
+            ended.append(number)
+    r, _ = against(t, serve, '''
+        c = h2("a.test")
+        began = time.monotonic()
+        first, second = (c.request("/ok/%d" % i, method="POST") for i in (1, 2))
+        report([c.answer(first).status, c.answer(second).status], time.monotonic() - began < 5)
+        time.sleep(1)
+    ''')
+    tap.equal(r.reports, [[[502, 502], True]])
+    tap.equal(ended, [0])
+
+
+@tap.test
 def a_server_that_only_makes_work_is_left(t):
     def serve(f, number):
         stream = f.request()
