@@ -66,6 +66,8 @@ static const char *const labels[] = {PEM_STRING_X509, PEM_STRING_X509_OLD, PEM_S
 static bool next_label(struct slice *rest, struct slice *before, struct slice *label) {
     struct slice all = *rest;
     const char *at;
+    if (all.n == 0) /* it may be none at all, where nothing may be looked for */
+        return false;
     while ((at = memmem(rest->p, rest->n, DASHES, strlen(DASHES)))) {
         size_t from = (size_t)(at - all.p);
         *rest = slice_from(all, from + strlen(DASHES));
