@@ -153,8 +153,10 @@ static void up2_tell(struct up2 *up) {
     up->busy--;
 }
 
+/* Nothing is read any more: the library would tell of streams that are gone. */
 static void up2_lose(struct up2 *up, const char *why) {
     up->going = up->broken = true;
+    io_pause(up->io);
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry))
         if (!s->why && !s->closed)
             s->why = why;
