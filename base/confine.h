@@ -8,7 +8,8 @@
  *     none), then the seccomp filter, last, since the others need system calls that it forbids.
  *
  * After stage 3 no file can be opened and no program run, whatever runs in the process. There is no switch that turns
- * this off. Sanitizer builds keep all but the filter, which the sanitizers' runtime can't live under.
+ * this off. Sanitizer builds keep all but the filter, which the sanitizers' runtime can't live under, and may read /proc,
+ * where it looks for threads when it searches for leaks.
  */
 #ifndef BASE_CONFINE_H
 #define BASE_CONFINE_H

@@ -21,6 +21,13 @@ static uint8_t out_memory[OUT_MAX]; /* one loop, one message at a time */
 
 /* What a role finds in its environment. Workers find nothing; what they need to know is told by message. */
 static const char *const scribe_variables[] = {"TERM", "NO_COLOR"};
+/* What every role gets: in a build with sanitizers, how these are told what to look for. */
+static const char *const build_variables[] = {
+#ifdef __SANITIZE_ADDRESS__
+    "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS",
+#endif
+    NULL,
+};
 static const char *const worker_variables[] = {"https_proxy", "HTTPS_PROXY", "http_proxy",
                                                "HTTP_PROXY",  "all_proxy",   "ALL_PROXY",
                                                "no_proxy",    "NO_PROXY",    "REQUEST_METHOD"};
@@ -39,9 +46,12 @@ static char *environ_entry(const char *name) {
  * HOME, PATH and whatever else their authors thought of. One that does not gets the variables that hold its secrets. */
 static char **role_environment(const struct prepared *p, enum role role) {
     size_t n = p->vault ? vault_count(p->vault) : 0, at = 0;
-    char **env = calloc(n + COUNT(scribe_variables) + 1, sizeof *env);
-    if (!env || role == ROLE_WORKER)
-        return env;
+    char **env = calloc(n + COUNT(scribe_variables) + COUNT(build_variables), sizeof *env);
+    if (!env)
+        return NULL;
+    for (size_t i = 0; build_variables[i]; i++)
+        if ((env[at] = environ_entry(build_variables[i])))
+            at++;
     for (size_t i = 0; role == ROLE_SCRIBE && i < COUNT(scribe_variables); i++)
         if ((env[at] = environ_entry(scribe_variables[i])))
             at++;

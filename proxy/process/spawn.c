@@ -100,7 +100,7 @@ int spawn_role(enum role role, int self, char *const env[], pid_t *pid, int *fd,
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* Looking for leaks takes tracing, which no process of ours permits; roles get no ASAN_OPTIONS to say so. */
+/* Looking for leaks takes longer at every end than most tests do; the soak asks for it, by ASAN_OPTIONS. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_leaks=0";
