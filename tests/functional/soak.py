@@ -3,9 +3,14 @@
 SOAK_SECONDS says for how long (10)."""
 import os
 import random
+import subprocess
+import sys
 
 import client
+import exeat
+import h2
 import tap
+import work
 from pki import Pki
 from raw import Closed
 from servers import RawServer, chunked, response
@@ -115,6 +120,17 @@ def whoever_breaks_off_breaks_nothing(t):
     tap.equal((lacking, strange), ([], []), "verdicts without an outcome, outcomes without a verdict")
     tap.note(len(requests), "requests in", r.seconds)
     server.errors[:] = [e for e in server.errors if not isinstance(e, Closed)]
+
+
+@tap.test(timeout=150)
+def clients_and_servers_of_all_kinds_for_some_seconds(t):
+    # what make soak does for an hour; memory says nothing in so short a time
+    h2.needed()
+    work.need("git", "node", "redis-server")
+    r = subprocess.run([sys.executable, os.path.join(exeat.TOP, "tests/soak/run"), "--seconds", "5", "--limit", "1000000"],
+                       capture_output=True, text=True, timeout=140, check=False)
+    tap.note(r.stdout, r.stderr)
+    tap.equal(r.returncode, 0)
 
 
 if __name__ == "__main__":

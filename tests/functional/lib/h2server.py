@@ -24,7 +24,7 @@ from raw import Closed, Listener
 
 PROGRAM = r'''
 const http2 = require("http2"), fs = require("fs");
-const [cert, key] = process.argv.slice(2);
+const [cert, key, port] = process.argv.slice(2);
 const waiting = [];
 let sessions = 0;
 const say = what => process.stdout.write(JSON.stringify(what) + "\n");
@@ -56,7 +56,7 @@ server.on("request", (q, r) => {
         else { r.writeHead(200, {"x-version": q.httpVersion}); r.end("ok"); }
     });
 });
-server.listen(0, "127.0.0.1", () => say({port: server.address().port}));
+server.listen(Number(port || 0), "127.0.0.1", () => say({port: server.address().port}));
 '''
 
 

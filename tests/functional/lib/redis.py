@@ -47,10 +47,12 @@ def read_reply(stream):
 
 
 class RealRedis:
-    """redis-server on a port of 127.0.0.1 and on a UNIX socket that every user may use."""
+    """redis-server on a port of 127.0.0.1 and on a UNIX socket that every user may use. One that is durable has after a
+    restart what it had confirmed before."""
 
-    def __init__(self, password=None, port=None):
+    def __init__(self, password=None, port=None, durable=False):
         work.need("redis-server")
+        self.durable = durable
         self.dir = work.folder("redis.")
         self.socket = os.path.join(self.dir, "redis.sock")
         self.password = password
@@ -63,17 +65,17 @@ class RealRedis:
 
     def _start(self):
         args = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket,
-                "--unixsocketperm", "777", "--save", "", "--appendonly", "no", "--dir", self.dir]
+                "--unixsocketperm", "777", "--save", "", "--appendonly", "yes" if self.durable else "no", "--dir", self.dir]
         if self.password:
             args += ["--requirepass", self.password]
         self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        for _ in range(500):
+        for _ in range(6000 if self.durable else 500):
             if self.process.poll() is not None:
                 return False
             try:
                 return self.command("PING") == "PONG"
-            except (OSError, EOFError):
+            except (OSError, EOFError, Error):  # the last: while it reads what it had
                 time.sleep(0.01)
         return False
 
