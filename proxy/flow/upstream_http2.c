@@ -285,7 +285,8 @@ struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io
     site->users++;
     TAILQ_INSERT_TAIL(&site->http2, up, entry);
     io_own(io, &up2_io, up);
-    io_deadline(io, UPSTREAM_IDLE_MS); /* it may get no stream: another connection was made meanwhile, and has room */
+    io_deadline(
+        io, UPSTREAM_IDLE_MS); /* it may get no stream: another connection was made meanwhile, and has room */
     io_pause(io);
     io_resume(io);
     return up;

@@ -24,7 +24,9 @@ static const char *const scribe_variables[] = {"TERM", "NO_COLOR"};
 /* What every role gets: in a build with sanitizers, how these are told what to look for. */
 static const char *const build_variables[] = {
 #ifdef __SANITIZE_ADDRESS__
-    "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS",
+    "ASAN_OPTIONS",
+    "LSAN_OPTIONS",
+    "UBSAN_OPTIONS",
 #endif
     NULL,
 };
