@@ -20,7 +20,7 @@ static bool compile_conditions(struct compiler *c, const struct tree_rule *tree,
     bool body = false, good = condition_compile(c, tree, &r->conditions, &body);
     uint64_t size = POLICY_BODY_DEFAULT;
     if (has(tree, TREE_MAX_BODY))
-        parse_size_of(tree->max_body.text, &size);
+        policy_size_parse(tree->max_body.text, &size);
     if (body && size > POLICY_BODY_MOST) {
         diag_token(c->diags, &tree->max_body, "at most 16MiB", NULL,
                    "a body that a condition reads is held in memory");
@@ -82,9 +82,9 @@ static bool compile_brought(struct compiler *c, const struct tree_rule *tree, st
     good &= compile_patterns(c, &tree->authors, PATTERN_NAME, &r->authors, &r->nauthors);
     good &= compile_patterns(c, &tree->committers, PATTERN_NAME, &r->committers, &r->ncommitters);
     if (has(tree, TREE_MAX_SIZE))
-        parse_size_of(tree->max_size.text, &r->max_size);
+        policy_size_parse(tree->max_size.text, &r->max_size);
     if (has(tree, TREE_MAX_BLOB))
-        parse_size_of(tree->max_blob.text, &r->max_blob);
+        policy_size_parse(tree->max_blob.text, &r->max_blob);
     if (has(tree, TREE_MAX_COMMITS))
         slice_u64(tree->max_commits.text, UINT32_MAX, &r->max_commits);
     r->wants_signed = has(tree, TREE_SIGNED);

@@ -114,6 +114,11 @@ enum tri condition_json(const struct condition *c, const struct facts *f, struct
 /* Reads view->json. */
 void condition_json_read(const struct facts *f, struct body_view *view);
 
+/* The values that a condition on JSON is about, as operands that have to be equal; their texts belong to `view`. Returns
+ * how many; 0: there is none, more than `max`, or one that no policy can say. */
+size_t condition_json_values(const struct condition *c, const struct facts *f, struct body_view *view,
+                             struct operand *out, size_t max);
+
 /* lfs.c: facts_lfs_operation, the body read into `view` */
 enum facts_lfs lfs_operation(const struct facts *f, struct body_view *view);
 
@@ -127,6 +132,10 @@ void graphql_free(struct graphql *g);
  * can't be read for certain: then it may be any mutation, and view->graphql_why says why. */
 typedef bool graphql_mutation(void *arg, struct slice field, struct slice arguments, const void *variables);
 bool graphql_mutations(const struct facts *f, struct body_view *view, graphql_mutation *each, void *arg);
+
+/* The same for every operation: what it is ("query") and each of its root fields. */
+typedef bool graphql_root(void *arg, struct slice operation, struct slice field);
+bool graphql_roots(const struct facts *f, struct body_view *view, graphql_root *each, void *arg);
 
 /* graphql_value.c: a field's arguments as a JSON object (json_t, the caller's), variables filled in. What can't be told
  * for certain (a variable that the request does not give, an enum, a block string) becomes a real number, which no

@@ -192,3 +192,56 @@ enum tri condition_json(const struct condition *c, const struct facts *f, struct
     }
     return walk(&l, view->json, 0);
 }
+
+/* --- taking its values ------------------------------------------------------------------------------------- */
+
+struct values {
+    const struct condition *c;
+    struct operand *out;
+    size_t n, max;
+};
+
+static bool take_leaf(struct values *t, const json_t *v) {
+    struct operand o = {.kind = OPERAND_TEXT};
+    if (json_is_string(v))
+        o.text = slice_make(json_string_value(v), json_string_length(v));
+    else if (json_is_integer(v))
+        o = (struct operand){.kind = OPERAND_NUMBER, .number = json_integer_value(v)};
+    else if (json_is_boolean(v))
+        o.kind = json_is_true(v) ? OPERAND_TRUE : OPERAND_FALSE;
+    else if (json_is_null(v))
+        o.kind = OPERAND_NULL;
+    else
+        return false;
+    if (t->n == t->max)
+        return false;
+    t->out[t->n++] = o;
+    return true;
+}
+
+static bool take_values(struct values *t, const json_t *v, size_t at) {
+    if (at == t->c->nsteps)
+        return take_leaf(t, v);
+    const struct step *step = &t->c->steps[at];
+    if (step->key.p) {
+        enum tri found = TRI_NO;
+        const json_t *one = json_is_object(v) ? member(v, step->key.p, &found) : NULL;
+        return found == TRI_YES && take_values(t, one, at + 1);
+    }
+    if (!json_is_array(v))
+        return false;
+    size_t from = step->all ? 0 : step->index, to = step->all ? json_array_size(v) : from + 1;
+    for (size_t i = from; i < to; i++) {
+        const json_t *one = json_array_get(v, i);
+        if (!one || !take_values(t, one, at + 1))
+            return false;
+    }
+    return true;
+}
+
+size_t condition_json_values(const struct condition *c, const struct facts *f, struct body_view *view,
+                             struct operand *out, size_t max) {
+    struct values t = {.c = c, .out = out, .max = max};
+    condition_json_read(f, view);
+    return view->json && take_values(&t, view->json, 0) ? t.n : 0;
+}

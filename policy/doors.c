@@ -422,13 +422,11 @@ void doors_explain(const struct policy *p, const struct facts *f, const struct v
     put_door(&d);
 }
 
-void doors_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out) {
+void doors_as_push(const struct policy *p, const struct facts *f, const struct verdict *v,
+                   void (*each)(void *arg, const struct facts *push), void *arg) {
     struct door d;
     take_door(p, f, v, &d);
-    if (d.write && !d.write->unknown) {
-        struct verdict one;
-        policy_judge_ref(p, &d.push, 0, &one);
-        policy_hint(p, &d.push, &one, out);
-    }
+    if (d.write)
+        each(arg, &d.push);
     put_door(&d);
 }

@@ -27,9 +27,10 @@ void doors_judge(const struct policy *p, const struct facts *f, const bool *reac
 bool doors_unknown_ref(const struct rule *r, bool loose);
 bool doors_unknown_repository(const struct rule *r, bool loose);
 
-/* v->door: the reason, and the smallest rule that would permit it. */
+/* v->door: the reason, and the push that it is about. */
 void doors_explain(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out);
-void doors_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out);
+void doors_as_push(const struct policy *p, const struct facts *f, const struct verdict *v,
+                   void (*each)(void *arg, const struct facts *push), void *arg);
 
 /* Whether a push rule is about the forge whose API, or whose repositories, this host serves. */
 bool doors_has_push_rules(const struct policy *p, struct slice host, bool is_address);

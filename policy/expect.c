@@ -2,6 +2,7 @@
 #include "policy/compile.h"
 
 #include "policy/diag.h"
+#include "policy/hint.h"
 #include "policy/parse.h"
 
 #define TEXT_MAX   4096
@@ -60,9 +61,9 @@ static void put_smallest(const struct proof *t, struct slice rule, struct buf *o
 }
 
 static void report(struct proof *t, const struct verdict *v) {
-    struct buf text, hint;
+    struct buf text, advice;
     buf_init(&text, TEXT_MAX);
-    buf_init(&hint, TEXT_MAX);
+    buf_init(&advice, TEXT_MAX);
     put_what(t, &text);
     if (v->action != VERDICT_DENY) {
         if (v->action == wanted_action(t->tree->verb))
@@ -74,21 +75,22 @@ static void report(struct proof *t, const struct verdict *v) {
             buf_puts(&text, v->action == VERDICT_ALLOW ? " is allowed"
                             : v->action == VERDICT_ASK ? " is asked of a person"
                                                        : " is passed through");
-        buf_printf(&hint, "%s:%u decides: %.*s", v->rule.file, v->rule.line, SLICE_ARG(v->rule.text));
+        buf_printf(&advice, "%s:%u decides: %.*s", v->rule.file, v->rule.line, SLICE_ARG(v->rule.text));
     } else {
         buf_puts(&text, " is denied: ");
         explain(t->c->p, &t->f, t->reach, v, 1, &text);
         struct buf rule;
         buf_init(&rule, TEXT_MAX);
-        policy_hint(t->c->p, &t->f, v, &rule);
+        hint(t->c->p, &t->f, t->reach, v, &rule, NULL);
         if (buf_len(&rule))
-            put_smallest(t, buf_slice(&rule), &hint);
+            put_smallest(t, buf_slice(&rule), &advice);
         buf_release(&rule);
     }
-    const char *words = buf_cstr(&text), *advice = buf_len(&hint) ? buf_cstr(&hint) : NULL;
-    diag_token(t->c->diags, &t->tree->keyword, NULL, advice, "expectation fails: %s", words ? words : "");
+    const char *words = buf_cstr(&text);
+    diag_token(t->c->diags, &t->tree->keyword, NULL, buf_len(&advice) ? buf_cstr(&advice) : NULL,
+               "expectation fails: %s", words ? words : "");
     buf_release(&text);
-    buf_release(&hint);
+    buf_release(&advice);
     t->reported = true;
     t->c->diags->failed++;
 }
@@ -296,11 +298,12 @@ static bool read_brought(struct proof *t) {
     const struct tree_rule *tree = t->tree;
     struct facts_brought *b = &t->brought;
     uint64_t commits = 1;
-    t->f.size_known = t->f.blob_known = b->paths_known = b->commits_known = true;
+    t->f.size_known = t->f.blob_known = b->paths_known = true;
+    b->commits_known = b->signed_known = b->authors_known = b->committers_known = true;
     if (tree->options & 1u << TREE_MAX_SIZE)
-        parse_size_of(tree->max_size.text, &t->f.size);
+        policy_size_parse(tree->max_size.text, &t->f.size);
     if (tree->options & 1u << TREE_MAX_BLOB)
-        parse_size_of(tree->max_blob.text, &t->f.blob);
+        policy_size_parse(tree->max_blob.text, &t->f.blob);
     if (tree->options & 1u << TREE_MAX_COMMITS)
         slice_u64(tree->max_commits.text, UINT32_MAX, &commits);
     b->ncommits = (size_t)commits;

@@ -51,7 +51,7 @@ struct facts_brought {
     bool paths_known;
     const struct facts_text *paths; /* files that the pushed commits change */
     size_t npaths;
-    bool commits_known;
+    bool commits_known, signed_known, authors_known, committers_known;
     size_t ncommits;                               /* pushed commits */
     size_t nsigned;                                /* of them, with a signature; it is not verified */
     const struct facts_text *authors, *committers; /* of them, each once */
@@ -117,6 +117,7 @@ struct facts {
     uint64_t blob; /* bytes of the largest file in it */
     bool
         unread; /* the pack is still to be read: whatever hangs on what it brings is taken to come out well */
+    bool hopeful; /* … the same for each part that is not known, for tools: does the verdict hang on one? */
     const char *unknown; /* why it is not known what the push brings; NULL: it wasn't looked at */
 
     /* Push options ("merge_request.create"), set with the refs: a forge may open, merge or write by them. */

@@ -449,3 +449,28 @@ bool graphql_mutations(const struct facts *f, struct body_view *view, graphql_mu
     }
     return view->graphql != NULL;
 }
+
+struct naming {
+    graphql_root *each;
+    void *arg;
+    struct slice operation;
+};
+
+static bool name_root(void *arg, const struct root *root) {
+    const struct naming *n = arg;
+    return n->each(n->arg, n->operation, root->name);
+}
+
+bool graphql_roots(const struct facts *f, struct body_view *view, graphql_root *each, void *arg) {
+    struct naming n = {.each = each, .arg = arg};
+    read(f, view);
+    for (size_t i = 0; view->graphql && i < view->graphql->n; i++) {
+        const struct document *d = view->graphql->documents[i];
+        for (size_t k = 0; k < d->ndefinitions; k++) {
+            n.operation = d->definitions[k].kind;
+            if (!d->definitions[k].fragment && !each_root(d, k, name_root, &n))
+                return true;
+        }
+    }
+    return view->graphql != NULL;
+}

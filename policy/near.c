@@ -2,15 +2,35 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
+#include "policy/hint.h"
 #include "policy/print.h"
+#include "policy/push.h"
 
-#define NEAR_MAX 8
+#define NEAR_MAX    8
+#define BROUGHT_MAX 200 /* bytes of a path or an identity */
 
 struct near {
     uint32_t rule;
     enum stage stage;
     struct judge_part part;
 };
+
+/* … one that is about what the push brings. */
+static void put_brought(const struct rule *r, const struct facts *f, enum stage stage, struct buf *out) {
+    struct push_finding finding;
+    push_stage(f, &f->refs[0], r, false, &finding);
+    buf_printf(out, "%s: ", push_word(stage));
+    if (finding.unknown)
+        buf_puts(out, "it is not told what the push brings");
+    else if (finding.text && push_how(stage))
+        buf_printf(out, "the push %s %.*s", push_how(stage),
+                   SLICE_ARG(slice_sub(finding.text->text, 0, BROUGHT_MAX)));
+    else
+        buf_puts(out, stage == STAGE_SIZE      ? "the pack is larger"
+                      : stage == STAGE_BLOB    ? "a file is larger"
+                      : stage == STAGE_COMMITS ? "there are more"
+                                               : "a commit has no signature");
+}
 
 /* The part of a rule that failed, in words. */
 static void put_failed(const struct rule *r, const struct facts *f, const struct near *near,
@@ -45,16 +65,14 @@ static void put_failed(const struct rule *r, const struct facts *f, const struct
                    f->nrefs && f->refs[0].unproved ? ", for which an unproved update counts" : "");
         break;
     case STAGE_TUNNEL: buf_puts(out, "it passes TLS through unread, and this request was read"); break;
-    case STAGE_CHANGES:
-        buf_puts(out, "paths: the push changes others, or it is not known what it changes");
-        break;
     case STAGE_OPTIONS: buf_puts(out, "options: the push has an option that it does not name"); break;
-    case STAGE_SIZE: buf_puts(out, "max-size: the pack is larger, or its size is not known"); break;
-    case STAGE_BLOB: buf_puts(out, "max-blob: a file is larger, or sizes are not known"); break;
-    case STAGE_COMMITS: buf_puts(out, "max-commits: there are more, or it is not known how many"); break;
-    case STAGE_AUTHOR: buf_puts(out, "author: a commit has another, or it is not known who"); break;
-    case STAGE_COMMITTER: buf_puts(out, "committer: a commit has another, or it is not known who"); break;
-    case STAGE_SIGNED: buf_puts(out, "signed: a commit has no signature, or that is not known"); break;
+    case STAGE_CHANGES:
+    case STAGE_SIZE:
+    case STAGE_BLOB:
+    case STAGE_COMMITS:
+    case STAGE_AUTHOR:
+    case STAGE_COMMITTER:
+    case STAGE_SIGNED: put_brought(r, f, near->stage, out); break;
     case STAGE_CONDITION:
         buf_printf(out, "condition: %.*s: %s", SLICE_ARG(near->part.text),
                    near->part.why ? near->part.why : "it does not hold");
@@ -88,12 +106,88 @@ static size_t find_near(const struct policy *p, const struct facts *f, struct ne
 struct shown {
     const struct policy *p;
     const struct facts *f;
-    struct verdict v;
+    struct verdict v, left; /* left: with all rules that could help */
+    bool depends;           /* on what the push brings, of which not all is told */
     struct near near[NEAR_MAX];
     size_t nnear;
     struct buf why, hint;
     struct buf failed; /* for one text at a time */
 };
+
+/* --- what is not told -------------------------------------------------------------------------------------- */
+
+/* Whether what is not known of a push makes a difference. */
+static bool depends(const struct policy *p, const struct facts *f, const struct verdict *v) {
+    struct facts best = *f;
+    struct verdict w;
+    if (f->kind != FACTS_GIT_PUSH || f->nrefs == 0)
+        return false;
+    best.hopeful = true;
+    policy_judge(p, &best, &w);
+    return w.action != v->action || (w.action != VERDICT_DENY && w.rule.index != v->rule.index);
+}
+
+/* The rules on which it depends: calls `each` with one and its parts that are about what is not known. */
+static void each_open(const struct shown *s,
+                      void (*each)(void *arg, const struct rule *r, const enum stage *stages, size_t n),
+                      void *arg) {
+    struct facts best = *s->f;
+    best.hopeful = true;
+    for (uint32_t i = 0; s->depends && i < s->p->nrules; i++) {
+        enum stage stages[PUSH_PARTS];
+        const struct rule *r = &s->p->rules[i];
+        size_t n = r->action == TREE_PUSH ? push_unknown(s->f, &s->f->refs[0], r, stages) : 0;
+        if (n && judge_rule(s->p, s->f, &s->f->refs[0], i, NULL) !=
+                     judge_rule(s->p, &best, &best.refs[0], i, NULL))
+            each(arg, r, stages, n);
+    }
+}
+
+struct words {
+    struct buf *out;
+    struct json *j;
+    unsigned said; /* 1 << stage */
+};
+
+static void add_parts(void *arg, const struct rule *r, const enum stage *stages, size_t n) {
+    struct words *w = arg;
+    (void)r;
+    for (size_t i = 0; i < n; i++) {
+        if (!(w->said & 1u << stages[i]))
+            buf_printf(w->out, "%s%s", w->said ? ", " : "", push_word(stages[i]));
+        w->said |= 1u << stages[i];
+    }
+}
+
+static void open_text(void *arg, const struct rule *r, const enum stage *stages, size_t n) {
+    struct words *w = arg, parts = {.out = w->out};
+    buf_puts(w->out, w->said++ ? "    " : "  rules that it hangs on:\n    ");
+    print_rule(w->out, r);
+    buf_puts(w->out, "\n      not told: ");
+    add_parts(&parts, r, stages, n);
+    buf_putc(w->out, '\n');
+}
+
+static void open_json(void *arg, const struct rule *r, const enum stage *stages, size_t n) {
+    struct words *w = arg;
+    json_open_object(w->j);
+    print_rule_json(w->j, "rule", r);
+    json_key(w->j, "parts");
+    json_open_array(w->j);
+    for (size_t i = 0; i < n; i++)
+        json_cstring(w->j, push_word(stages[i]));
+    json_close(w->j);
+    json_close(w->j);
+}
+
+static void why_open(struct shown *s) {
+    struct words w = {.out = &s->why};
+    buf_clear(&s->why);
+    buf_puts(&s->why, "it depends on what the push brings: ");
+    each_open(s, add_parts, &w);
+}
+
+/* --- showing ----------------------------------------------------------------------------------------------- */
 
 /* "600/h" */
 static void put_limit(const struct verdict *v, struct buf *out) {
@@ -133,13 +227,38 @@ static void show_terms(const struct shown *s, struct buf *out) {
     }
 }
 
+static const char *verdict_name(const struct shown *s) {
+    return s->depends ? "depends" : verdict_action_name(s->v.action);
+}
+
+/* Which rule stands in the way whatever is added. */
+static const struct rule *obstacle(const struct shown *s) {
+    bool stands =
+        s->left.rule.index && (s->left.action == VERDICT_ASK || s->left.reason == REASON_DENIED_BY_RULE);
+    return stands && s->v.action == VERDICT_DENY && !s->depends ? &s->p->rules[s->left.rule.index - 1] : NULL;
+}
+
+static void put_hopeless(const struct shown *s, struct buf *out) {
+    const struct rule *r = obstacle(s);
+    buf_puts(out, "  no rule that is added would permit it");
+    if (r) {
+        buf_printf(out, ", for this one %s:\n    ", r->deny ? "denies it" : "asks a person");
+        print_rule(out, r);
+    }
+    buf_putc(out, '\n');
+}
+
 static void show_text(struct shown *s, const struct policy_print *print) {
     struct buf *out = print->out;
-    bool denied = s->v.action == VERDICT_DENY;
-    print_painted(print, denied ? PAINT_RED : PAINT_GREEN, verdict_action_name(s->v.action));
+    bool denied = s->v.action == VERDICT_DENY && !s->depends;
+    print_painted(print, s->depends ? PAINT_YELLOW : denied ? PAINT_RED : PAINT_GREEN, verdict_name(s));
     buf_putc(out, ' ');
     print_request(out, s->f);
     buf_printf(out, "\n  why: %.*s\n", SLICE_ARG(buf_slice(&s->why)));
+    if (s->depends) {
+        each_open(s, open_text, &(struct words){.out = out});
+        return;
+    }
     if (s->v.rule.index) {
         buf_puts(out, "  rule: ");
         print_rule(out, &s->p->rules[s->v.rule.index - 1]);
@@ -158,7 +277,7 @@ static void show_text(struct shown *s, const struct policy_print *print) {
     if (rest.n)
         buf_puts(out, "  the smallest rule that would permit it:\n");
     else if (denied)
-        buf_puts(out, "  no rule that is added would permit it\n");
+        put_hopeless(s, out);
     for (bool more = rest.n > 0; more;) {
         more = slice_cut(rest, '\n', &line, &rest);
         buf_printf(out, "    %.*s\n", SLICE_ARG(line));
@@ -201,13 +320,19 @@ static void show_json(struct shown *s, const struct policy_print *print) {
     print_request(&request, s->f);
     json_init(&j, print->out);
     json_open_object(&j);
-    print_text_json(&j, "verdict", slice_str(verdict_action_name(s->v.action)));
+    print_text_json(&j, "verdict", slice_str(verdict_name(s)));
     print_buf_json(&j, "request", &request);
     print_text_json(&j, "reason", slice_str(verdict_reason_code(s->v.reason)));
     print_buf_json(&j, "why", &s->why);
     if (s->v.rule.index)
         print_rule_json(&j, "rule", &s->p->rules[s->v.rule.index - 1]);
     terms_json(s, &j);
+    json_key(&j, "hangs_on");
+    json_open_array(&j);
+    each_open(s, open_json, &(struct words){.j = &j});
+    json_close(&j);
+    if (obstacle(s))
+        print_rule_json(&j, "in_the_way", obstacle(s));
     json_key(&j, "near");
     json_open_array(&j);
     for (size_t i = 0; s->v.action == VERDICT_DENY && i < s->nnear; i++) {
@@ -240,14 +365,18 @@ int policy_show(const struct policy *p, const struct facts *f, const struct poli
     buf_init(&s.hint, 1 << 16);
     buf_init(&s.failed, 1 << 16);
     policy_judge(p, f, &s.v);
+    s.depends = depends(p, f, &s.v);
     s.nnear = find_near(p, f, s.near);
     policy_explain(p, f, &s.v, 0, &s.why);
-    policy_hint(p, f, &s.v, &s.hint);
+    if (s.depends)
+        why_open(&s);
+    else
+        hint(p, f, NULL, &s.v, &s.hint, &s.left);
     if (print->format == POLICY_JSON)
         show_json(&s, print);
     else
         show_text(&s, print);
-    *permitted = s.v.action != VERDICT_DENY;
+    *permitted = s.v.action != VERDICT_DENY && !s.depends;
     buf_release(&s.why);
     buf_release(&s.hint);
     buf_release(&s.failed);

@@ -20,9 +20,6 @@ bool parse_expected(struct parser *p, const char *expected, const char *hint);
 
 bool parse_words_add(struct parser *p, struct tree_words *words, const struct token *t);
 
-/* A size like 64KiB in bytes; false if it is none. */
-bool parse_size_of(struct slice text, uint64_t *out);
-
 /* Whether a word begins an option. */
 bool parse_is_option(struct slice word);
 

@@ -234,7 +234,7 @@ static bool parse_limit(struct parser *p, struct tree_rule *rule) {
 }
 
 /* 512, 64KiB, 1MiB, 2GiB */
-bool parse_size_of(struct slice text, uint64_t *out) {
+bool policy_size_parse(struct slice text, uint64_t *out) {
     static const char *const units[] = {"", "KiB", "MiB", "GiB"};
     size_t n = 0;
     while (n < text.n && ascii_digit(text.p[n]))
@@ -252,7 +252,7 @@ bool parse_size_of(struct slice text, uint64_t *out) {
 
 static bool parse_size(struct parser *p, struct token *out) {
     uint64_t value;
-    if (p->t.kind != TOKEN_WORD || !parse_size_of(p->t.text, &value))
+    if (p->t.kind != TOKEN_WORD || !policy_size_parse(p->t.text, &value))
         return parse_expected(p, "a size: 512, 64KiB, 1MiB, 2GiB", NULL);
     *out = p->t;
     parse_next(p);

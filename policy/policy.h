@@ -104,6 +104,9 @@ int policy_load(const struct policy_input *in, struct policy **out, struct polic
 /* Splits "NAME=VALUE" of a command line in place and checks the name. Returns 0 or ERR_USAGE. */
 int policy_set_parse(char *arg, struct policy_set *out, struct errmsg *msg);
 
+/* A size as rules write it ("64KiB") in bytes; false if it is none. */
+bool policy_size_parse(struct slice text, uint64_t *out);
+
 void policy_free(struct policy *p);
 
 /*
@@ -204,9 +207,10 @@ int policy_explain_ref(const struct policy *p, const struct facts *f, const stru
                        struct buf *out);
 
 /*
- * Appends the smallest rule that would have permitted the request ("allow POST https://api.example.com/v1/x"); for a
- * push one line a refused ref (the first eight). Appends nothing if no rule could: a `deny` stands in the way, or
- * the request is refused for its form.
+ * Appends the smallest rule that would have permitted the request ("allow POST https://api.example.com/v1/x"), several
+ * if it takes several, a line each: they were added to the policy, and the request judged again. Appends nothing if no
+ * rule could: a `deny` or an `ask` stands in the way, the request is refused for its form, more than eight refs of a
+ * push are denied. Where the body of a write to a forge was not kept, a comment behind the rule says what was not judged.
  */
 int policy_hint(const struct policy *p, const struct facts *f, const struct verdict *v, struct buf *out);
 

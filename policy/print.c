@@ -40,22 +40,32 @@ void print_request(struct buf *out, const struct facts *f) {
         buf_printf(out, " also %s", facts_extra_name(f->extra));
 }
 
-/* As a word of a policy, in quotes where it has to be. */
-static void put_word(struct buf *out, struct slice s) {
-    bool quoted = s.n == 0 || s.p[0] == '"' || s.p[0] == '#';
-    for (size_t i = 0; i < s.n; i++)
-        quoted |= s.p[i] == ' ' || s.p[i] == '\t' || s.p[i] == '\\';
-    if (quoted)
-        buf_putc(out, '"');
+void print_quoted(struct buf *out, struct slice s) {
+    buf_putc(out, '"');
     for (size_t i = 0; i < s.n; i++) {
-        if (quoted && (s.p[i] == '"' || s.p[i] == '\\'))
+        if (s.p[i] == '"' || s.p[i] == '\\')
             buf_putc(out, '\\');
         if (s.p[i] == '$')
             buf_putc(out, '$');
         put_clean(out, slice_sub(s, i, 1));
     }
-    if (quoted)
-        buf_putc(out, '"');
+    buf_putc(out, '"');
+}
+
+/* As a word of a policy, in quotes where it has to be. */
+static void put_word(struct buf *out, struct slice s) {
+    bool quoted = s.n == 0 || s.p[0] == '"' || s.p[0] == '#';
+    for (size_t i = 0; i < s.n; i++)
+        quoted |= s.p[i] == ' ' || s.p[i] == '\t' || s.p[i] == '\\';
+    if (quoted) {
+        print_quoted(out, s);
+        return;
+    }
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] == '$')
+            buf_putc(out, '$');
+        put_clean(out, slice_sub(s, i, 1));
+    }
 }
 
 void print_request_whole(struct buf *out, const struct facts *f) {

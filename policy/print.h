@@ -22,6 +22,9 @@ void print_request(struct buf *out, const struct facts *f);
 /* The same with what an `expect` would say of headers and body: 'header Accept text/html body {"base":"main"}'. */
 void print_request_whole(struct buf *out, const struct facts *f);
 
+/* As a text in quotes, of an expectation or a rule. */
+void print_quoted(struct buf *out, struct slice s);
+
 /* "my.policy:3: allow GET https://a.example/x" */
 void print_rule(struct buf *out, const struct rule *r);
 

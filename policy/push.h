@@ -21,6 +21,11 @@ struct push_finding {
 enum stage push_stage(const struct facts *f, const struct facts_ref *ref, const struct rule *r, bool loose,
                       struct push_finding *finding);
 
+/* The parts of a rule that are about what is not known of the push. Returns how many. */
+#define PUSH_PARTS 7
+size_t push_unknown(const struct facts *f, const struct facts_ref *ref, const struct rule *r,
+                    enum stage stages[PUSH_PARTS]);
+
 /* "changes", "has the author": what is said of the text that a stage is about. NULL: it is about none. */
 const char *push_how(enum stage stage);
 

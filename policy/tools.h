@@ -32,7 +32,8 @@ int policy_check(const struct policy *p, bool (*has_credential)(void *arg, struc
 
 /*
  * All about one request: verdict, deciding rule, the rules that came close and which part of each failed, and the
- * smallest rule that would have permitted it. *permitted tells the verdict.
+ * smallest rule that would have permitted it, or which rule stands in its way. Where the verdict on a push hangs on what
+ * is not known of what it brings, that is said instead, with the rules. *permitted: it is permitted, for certain.
  */
 int policy_show(const struct policy *p, const struct facts *f, const struct policy_print *print,
                 bool *permitted);

@@ -6,6 +6,25 @@
 #include "proxy/codec/git.h"
 #include "proxy/command/tool.h"
 
+#define TEXTS_MAX 64 /* of a kind */
+
+struct texts {
+    struct facts_text list[TEXTS_MAX];
+    size_t n;
+};
+
+/* What the options say. */
+struct explain {
+    struct tool tool; /* first: rows that all tools have fill it in */
+    bool brings;      /* something of what a push brings is told */
+    struct facts_brought brought;
+    bool size_known, blob_known;
+    uint64_t size, blob;
+    struct texts paths, authors, committers;
+    struct slice options[TEXTS_MAX];
+    size_t noptions;
+};
+
 static int take_header(void *target, char *value, struct errmsg *msg) {
     struct tool *t = target;
     if (t->nheaders == TOOL_HEADERS_MAX)
@@ -23,11 +42,91 @@ static int take_body(void *target, char *value, struct errmsg *msg) {
     return 0;
 }
 
+static int take_size_into(struct explain *x, const char *value, bool *known, uint64_t *out,
+                          struct errmsg *msg) {
+    if (!policy_size_parse(slice_str(value), out) && strcmp(value, "0") != 0)
+        return errmsg_set(msg, ERR_USAGE, "'%s' is not a size: 512, 64KiB, 1MiB, 2GiB", value);
+    *known = x->brings = true;
+    return 0;
+}
+
+static int take_size(void *target, char *value, struct errmsg *msg) {
+    struct explain *x = target;
+    return take_size_into(x, value, &x->size_known, &x->size, msg);
+}
+
+static int take_blob(void *target, char *value, struct errmsg *msg) {
+    struct explain *x = target;
+    return take_size_into(x, value, &x->blob_known, &x->blob, msg);
+}
+
+static int take_commits(void *target, char *value, struct errmsg *msg) {
+    struct explain *x = target;
+    uint64_t n;
+    if (!slice_u64(slice_str(value), UINT32_MAX, &n))
+        return errmsg_set(msg, ERR_USAGE, "'%s' is not a number", value);
+    x->brought.ncommits = (size_t)n;
+    x->brought.commits_known = x->brings = true;
+    return 0;
+}
+
+static int take_text(struct explain *x, char *value, struct texts *texts, bool *known, struct errmsg *msg) {
+    if (texts->n == TEXTS_MAX)
+        return errmsg_set(msg, ERR_LIMIT, "given more than %d times", TEXTS_MAX);
+    texts->list[texts->n++].text = slice_str(value);
+    *known = x->brings = true;
+    return 0;
+}
+
+static int take_path(void *target, char *value, struct errmsg *msg) {
+    struct explain *x = target;
+    if (!*value || *value == '/')
+        return errmsg_set(msg, ERR_USAGE, "'%s' is not a path below the repository's root", value);
+    return take_text(x, value, &x->paths, &x->brought.paths_known, msg);
+}
+
+static int take_author(void *target, char *value, struct errmsg *msg) {
+    struct explain *x = target;
+    return take_text(x, value, &x->authors, &x->brought.authors_known, msg);
+}
+
+static int take_committer(void *target, char *value, struct errmsg *msg) {
+    struct explain *x = target;
+    return take_text(x, value, &x->committers, &x->brought.committers_known, msg);
+}
+
+static int take_signed(void *target, char *value, struct errmsg *msg) {
+    struct explain *x = target;
+    bool yes = strcmp(value, "yes") == 0;
+    if (!yes && strcmp(value, "no") != 0)
+        return errmsg_set(msg, ERR_USAGE, "'%s' is neither yes nor no", value);
+    x->brought.nsigned = yes;
+    x->brought.signed_known = x->brings = true;
+    return 0;
+}
+
+static int take_push_option(void *target, char *value, struct errmsg *msg) {
+    struct explain *x = target;
+    if (x->noptions == TEXTS_MAX)
+        return errmsg_set(msg, ERR_LIMIT, "given more than %d times", TEXTS_MAX);
+    x->options[x->noptions++] = slice_str(value);
+    x->brings = true;
+    return 0;
+}
+
 static const struct option_row rows[] = {
     TOOL_ROW_SET,
     {'H', "header", "'NAME: VALUE'", take_header, "a header field of the request; may be repeated"},
     {0, "body", "FILE", take_body,
      "the request's body ('-': standard input); JSON unless a header says otherwise"},
+    {0, "path", "FILE", take_path, "a file that the push changes, as git names it; may be repeated"},
+    {0, "size", "SIZE", take_size, "bytes of the push's pack: 512, 64KiB, 10MiB"},
+    {0, "blob", "SIZE", take_blob, "bytes of the largest file in it"},
+    {0, "commits", "N", take_commits, "how many commits it brings"},
+    {0, "author", "'NAME <MAIL>'", take_author, "of a commit that it brings; may be repeated"},
+    {0, "committer", "'NAME <MAIL>'", take_committer, "the same; may be repeated"},
+    {0, "signed", "yes|no", take_signed, "whether all its commits have signatures"},
+    {'o', "push-option", "OPTION", take_push_option, "as of 'git push -o'; may be repeated"},
     TOOL_ROW_JSON,
     TOOL_ROW_HELP,
 };
@@ -164,6 +263,30 @@ static int read_request(struct request *r, int argc, char **argv, struct errmsg 
     return 0;
 }
 
+/* What the push brings, as far as it was told. */
+static void take_brought(const struct explain *x, struct request *r) {
+    static struct facts_brought brought;
+    brought = x->brought;
+    brought.paths = x->paths.list;
+    brought.npaths = x->paths.n;
+    brought.authors = x->authors.list;
+    brought.nauthors = x->authors.n;
+    brought.committers = x->committers.list;
+    brought.ncommitters = x->committers.n;
+    /* all or one that is not */
+    if (brought.ncommits == 0)
+        brought.ncommits = 1;
+    if (brought.nsigned)
+        brought.nsigned = brought.ncommits;
+    r->ref.brought = &brought;
+    r->f.size_known = x->size_known;
+    r->f.size = x->size;
+    r->f.blob_known = x->blob_known;
+    r->f.blob = x->blob;
+    r->f.options = x->options;
+    r->f.noptions = x->noptions;
+}
+
 static int explain(struct tool *t, struct request *r, const char *file) {
     struct buf body;
     struct errmsg msg;
@@ -191,12 +314,12 @@ static int explain(struct tool *t, struct request *r, const char *file) {
 }
 
 int command_policy_explain(int argc, char **argv) {
-    static struct tool t;
+    static struct explain x;
     static struct request r;
     struct errmsg msg;
     int first;
     int status = tool_begin(
-        &t, "policy explain",
+        &x.tool, "policy explain",
         "usage: exeat policy explain [OPTION]... FILE METHOD URL\n"
         "       exeat policy explain [OPTION]... FILE fetch URL [REF | also WORD]\n"
         "       exeat policy explain [OPTION]... FILE lfs URL [download|upload|lock]\n"
@@ -204,16 +327,24 @@ int command_policy_explain(int argc, char **argv) {
         "\n"
         "Judges one request: verdict, the rule that decided, rules that came close with the part of each "
         "that\n"
-        "failed, and the smallest rule that would have permitted it. Status 1: it is denied.\n",
+        "failed, and the smallest rule that would have permitted it. Where the verdict on a push depends on "
+        "what\n"
+        "it brings, and that is not told by options, it says on what. Status 1: it is denied, or depends.\n",
         rows, ROWS, 3, argc, argv, &first);
     if (status >= 0)
         return status;
-    if (read_request(&r, argc - first - 1, argv + first + 1, &msg) < 0) {
+    int e = read_request(&r, argc - first - 1, argv + first + 1, &msg);
+    if (e == 0 && x.brings && r.f.nrefs == 0)
+        e = errmsg_set(&msg, ERR_USAGE, "what a push brings is judged with a ref: push URL REF");
+    if (e == 0 && x.brings && r.f.kind != FACTS_GIT_PUSH)
+        e = errmsg_set(&msg, ERR_USAGE, "only a push brings paths, commits and options");
+    if (e < 0) {
         log_error("policy explain: %s", msg.text);
         status = TOOL_TROUBLE;
     } else {
-        status = explain(&t, &r, argv[first]);
+        take_brought(&x, &r);
+        status = explain(&x.tool, &r, argv[first]);
     }
     request_release(&r);
-    return tool_end(&t, status);
+    return tool_end(&x.tool, status);
 }

@@ -110,7 +110,7 @@ static int look_keep(struct gate_look *look, struct facts_ref *facts) {
     look_texts(look, ref, &c->authors, &at, &b->authors, &b->nauthors);
     look_texts(look, ref, &c->committers, &at, &b->committers, &b->ncommitters);
     b->paths_known = look->x->gate->needs & POLICY_PACK_PATHS;
-    b->commits_known = true;
+    b->commits_known = b->signed_known = b->authors_known = b->committers_known = true;
     b->ncommits = c->ncommits;
     b->nsigned = c->nsigned;
     facts->brought = b;

@@ -212,6 +212,39 @@ def explain_reads_bodies_and_headers_and_tells_the_terms():
 
 
 @tap.test
+def explain_judges_a_push_by_what_it_brings():
+    folder = files(p="allow push https://g.test/a/b refs/heads/* create paths src/** max-size 1MiB max-blob 64KiB\n"
+                     "allow push https://g.test/a/c refs/heads/* options topic=*\ndeny push https://g.test/a/c paths .github/**\n"
+                     'allow push https://g.test/a/d max-commits 3 author "*@corp.test>" "A <a@x.test>" committer "*@corp.test>" signed\n')
+    b, c, d = (["push", "https://g.test/a/" + r, "refs/heads/x"] for r in "bcd")
+    fine = ["--path", "src/a", "--path", "src/b", "--size", "1MiB", "--blob", "512"]
+    signed = ["--commits", "3", "--author", "A <a@x.test>", "--author", "B <b@corp.test>", "--committer", "B <b@corp.test>", "--signed", "yes"]
+    for request, brings, code, told in (
+            (b, [], 1, "depends push"), (b, [], 1, "it depends on what the push brings: paths, max-size, max-blob\n"),
+            (b, [], 1, ":1: allow push https://g.test/a/b refs/heads/* create paths src/** max-size 1MiB max-blob 64KiB\n"
+                       "      not told: paths, max-size, max-blob\n"),
+            (b, ["--path", "src/a"], 1, "it depends on what the push brings: max-size, max-blob\n"), (b, fine, 0, "allow push"),
+            (b, fine + ["--path", "doc/c"], 1, "paths: the push changes doc/c\n"),
+            (b, fine + ["--path", "doc/c"], 1, "    allow push https://g.test/a/b refs/heads/x create paths src/a src/b doc/c max-size 1MiB max-blob 64KiB\n"),
+            (b, ["--path", "src/a", "--size", "2MiB"], 1, "max-size: the pack is larger\n"), (b + ["delete"], [], 1, "deny push"),
+            (c, [], 1, "not told: paths\n"), (c, ["--path", ".github/x"], 1, "no rule that is added would permit it, for this one denies it:\n"),
+            (c, ["--path", "src/a"], 0, "allow push"), (c, ["--path", "src/a", "-o", "topic=1"], 0, "allow push"),
+            (c, ["--path", "src/a", "--push-option", "merge_request.create"], 1, "options: the push has an option that it does not name"),
+            (d, signed, 0, "allow push"), (d, signed[:-2], 1, "it depends on what the push brings: signed\n"),
+            (d, signed[:-1] + ["no"], 1, "signed: a commit has no signature\n"), (d, signed[2:], 1, "brings: max-commits\n"),
+            (d, signed + ["--author", "Eve <e@evil.test>"], 1, "author: the push has the author Eve <e@evil.test>\n"),
+            (["push", "https://g.test/a/b"], fine, 2, ""), (["GET", "https://g.test/"], ["--signed", "yes"], 2, ""),
+            (b, ["--size", "big"], 2, ""), (d, ["--signed", "perhaps"], 2, ""), (d, ["--commits", "-1"], 2, ""), (b, ["--path", "/x"], 2, "")):
+        r = policy(folder, "explain", *brings, "@p.policy", *request)
+        tap.equal(r.code, code, str(request + brings) + r.out + r.err)
+        tap.contains(r.out, told)
+    told = json.loads(policy(folder, "explain", "--json", "@p.policy", *c).out)
+    tap.equal((told["verdict"], [(h["rule"]["line"], h["parts"]) for h in told["hangs_on"]], told["smallest"]), ("depends", [(3, ["paths"])], []))
+    told = json.loads(policy(folder, "explain", "--json", "@p.policy", *c, "--path", ".github/x").out)
+    tap.equal((told["verdict"], told["in_the_way"]["line"], told["smallest"]), ("deny", 3, []))
+
+
+@tap.test
 def diff_says_what_changes():
     folder = files(a="allow GET https://a.test/docs/**\n", b="allow GET https://a.test/*/x\n")
     r = policy(folder, "diff", "@a.policy", "@b.policy")
