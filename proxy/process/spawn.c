@@ -120,8 +120,10 @@ int spawn_role_main(int argc, char **argv) {
         prctl(PR_SET_NAME, roles[i].name);
         fcntl(IPC_FD, F_SETFD, FD_CLOEXEC);
         log_setup(roles[i].name, LOG_LEVEL_WARN);
+#ifndef __SANITIZE_ADDRESS__ /* a search for leaks would find what OpenSSL keeps */
         /* a role frees what is secret by itself; the rest of OpenSSL goes with the process */
         OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+#endif
         struct errmsg msg;
         uint64_t parent;
         if (!slice_u64(slice_str(argv[2]), INT_MAX, &parent) || parent == 0)
