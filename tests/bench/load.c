@@ -11,8 +11,9 @@
  *     idle    CONNECTIONS connections that ask once and then wait
  *     idle2   the same over HTTP/2
  *
- * ADDRESS "-" asks the resolver for NAME. Certificates are verified against the usual store (SSL_CERT_FILE), so the
- * proxy's authority must be there. It prints "ready" when its connections stand (not for new), waits for a line, does the
+ * ADDRESS "-" asks the resolver for NAME. A '*' in NAME is the number of the connection: each has a name of its own. If
+ * LOAD_CONNECT is set, a proxy is at ADDRESS and is asked to CONNECT to the name and that port. Certificates are verified
+ * against the usual store (SSL_CERT_FILE), so the proxy's authority must be there. It prints "ready" when its connections stand (not for new), waits for a line, does the
  * work, prints one line of JSON, waits for a line again, and ends: whoever measures reads the proxy's figures in between.
  */
 #include <arpa/inet.h>
@@ -22,6 +23,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +37,10 @@
 static SSL_CTX *context;
 static struct sockaddr_storage to;
 static socklen_t to_len;
-static const char *mode, *name;
+static const char *mode, *name, *tunnel;
+static bool asks_resolver;
 static unsigned long long amount, bytes;
+static const char *port;
 static unsigned connections;
 static int http2;
 static atomic_ullong next_one, failed;
@@ -50,19 +54,68 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static SSL *dial(void) {
-    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+static int resolve(const char *host, const char *service, struct sockaddr_storage *out, socklen_t *len) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
+    if (getaddrinfo(host, service, &hints, &list) != 0)
+        return -1;
+    memcpy(out, list->ai_addr, list->ai_addrlen);
+    *len = list->ai_addrlen;
+    freeaddrinfo(list);
+    return 0;
+}
+
+/* The name of connection `i`. */
+static const char *name_of(unsigned long long i, char *out, size_t cap) {
+    const char *star = strchr(name, '*');
+    if (!star)
+        return name;
+    snprintf(out, cap, "%.*s%llu%s", (int)(star - name), name, i, star + 1);
+    return out;
+}
+
+static int ask_proxy(int fd, const char *host) {
+    char buf[1024];
+    int n = snprintf(buf, sizeof buf, "CONNECT %s:%s HTTP/1.1\r\nHost: %s:%s\r\n\r\n", host, tunnel, host,
+                     tunnel),
+        have = 0;
+    if (write(fd, buf, (size_t)n) != n)
+        return -1;
+    do {
+        ssize_t r = read(fd, buf + have, sizeof buf - 1 - (size_t)have);
+        if (r <= 0)
+            return -1;
+        have += (int)r;
+        buf[have] = 0;
+    } while (!strstr(buf, "\r\n\r\n"));
+    return strncmp(buf, "HTTP/1.1 200", 12) == 0 ? 0 : -1;
+}
+
+static int dial_tcp(const char *host) {
+    struct sockaddr_storage own = to;
+    socklen_t len = to_len;
+    if (asks_resolver && host != name && resolve(host, port, &own, &len))
+        return -1;
+    int fd = socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int one = 1;
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, to_len) < 0) {
-        if (fd >= 0)
-            close(fd);
-        return NULL;
-    }
+    if (fd < 0)
+        return -1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(fd, (struct sockaddr *)&own, len) == 0 && (!tunnel || ask_proxy(fd, host) == 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static SSL *dial(unsigned long long i) {
+    char memory[256];
+    const char *host = name_of(i, memory, sizeof memory);
+    int fd = dial_tcp(host);
+    if (fd < 0)
+        return NULL;
     SSL *ssl = SSL_new(context);
     SSL_set_fd(ssl, fd);
-    SSL_set_tlsext_host_name(ssl, name);
-    SSL_set1_host(ssl, name);
+    SSL_set_tlsext_host_name(ssl, host);
+    SSL_set1_host(ssl, host);
     if (SSL_connect(ssl) != 1) {
         SSL_free(ssl);
         close(fd);
@@ -154,10 +207,11 @@ static int ask_http2(SSL *ssl) {
 /* One request and its whole answer. */
 static int ask(SSL *ssl) {
     char buf[BLOCK];
+    const char *host = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     int upload = strcmp(mode, "upload") == 0;
     int n = upload ? snprintf(buf, sizeof buf, "POST /0 HTTP/1.1\r\nHost: %s\r\nContent-Length: %llu\r\n\r\n",
-                              name, bytes)
-                   : snprintf(buf, sizeof buf, "GET /%llu HTTP/1.1\r\nHost: %s\r\n\r\n", bytes, name);
+                              host, bytes)
+                   : snprintf(buf, sizeof buf, "GET /%llu HTTP/1.1\r\nHost: %s\r\n\r\n", bytes, host);
     if (SSL_write(ssl, buf, n) != n)
         return -1;
     for (unsigned long long left = upload ? bytes : 0; left;) {
@@ -192,7 +246,7 @@ static int ask(SSL *ssl) {
 static void *work(void *arg) {
     (void)arg;
     int fresh = strcmp(mode, "new") == 0, idle = strncmp(mode, "idle", 4) == 0;
-    SSL *ssl = fresh ? NULL : dial();
+    SSL *ssl = fresh ? NULL : dial(0);
     if (!fresh && (!ssl || (http2 ? ask_http2(ssl) : ask(ssl))))
         failed++;
     pthread_barrier_wait(&barrier); /* all stand */
@@ -203,7 +257,7 @@ static void *work(void *arg) {
             break;
         double begin = now();
         if (fresh)
-            ssl = dial();
+            ssl = dial(i);
         if (!ssl || ask(ssl))
             failed++;
         times[i] = (float)((now() - begin) * 1e6);
@@ -228,16 +282,6 @@ static void wait_line(void) {
         ;
 }
 
-static int resolve(const char *address, const char *port) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
-    if (getaddrinfo(strcmp(address, "-") ? address : name, port, &hints, &list) != 0)
-        return -1;
-    memcpy(&to, list->ai_addr, list->ai_addrlen);
-    to_len = list->ai_addrlen;
-    freeaddrinfo(list);
-    return 0;
-}
-
 int main(int argc, char **argv) {
     if (argc < 7) {
         fprintf(stderr,
@@ -252,12 +296,18 @@ int main(int argc, char **argv) {
     }
     mode = argv[1];
     name = argv[4];
+    port = argv[3];
+    tunnel = getenv("LOAD_CONNECT");
+    asks_resolver = strcmp(argv[2], "-") == 0;
     connections = (unsigned)strtoul(argv[5], NULL, 10);
     amount = strtoull(argv[6], NULL, 10);
     bytes = argc > 7 ? strtoull(argv[7], NULL, 10) : 1024;
     times = calloc(amount + 1, sizeof *times);
     context = SSL_CTX_new(TLS_client_method());
-    if (!times || !context || resolve(argv[2], argv[3]) || SSL_CTX_set_default_verify_paths(context) != 1) {
+    if (!times || !context ||
+        (!(asks_resolver && strchr(name, '*')) &&
+         resolve(asks_resolver ? name : argv[2], port, &to, &to_len)) ||
+        SSL_CTX_set_default_verify_paths(context) != 1) {
         fprintf(stderr, "load: can't start\n");
         return 1;
     }
