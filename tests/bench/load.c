@@ -282,18 +282,22 @@ static void wait_line(void) {
         ;
 }
 
+static void open_many_files(void) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 7) {
         fprintf(stderr,
                 "usage: load keep|new|upload|idle|idle2 ADDRESS PORT NAME CONNECTIONS AMOUNT [BYTES]\n");
         return 2;
     }
-    struct rlimit files;
     signal(SIGPIPE, SIG_IGN);
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files);
-    }
+    open_many_files();
     mode = argv[1];
     name = argv[4];
     port = argv[3];
