@@ -5,6 +5,8 @@
  */
 #include "policy/doors.h"
 
+#include <stdio.h>
+
 /* --- hosts ------------------------------------------------------------------------------------------------- */
 
 struct door_host {
@@ -279,6 +281,35 @@ static void judge_writes(const struct policy *p, const struct facts *f, const bo
     buf_release(&path);
 }
 
+/* Whether push rules permit whatever a request may do: everything to every ref of the repository; empty: of every one. */
+static bool permits_all(const struct policy *p, const struct facts *f, const bool *reach, struct slice host,
+                        struct slice repository) {
+    struct buf path;
+    bool all = true;
+    buf_init(&path, 1 << 16);
+    for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE && all; op++) {
+        struct forge_write write = {.repository = repository, .ref = {.op = (enum facts_op)op}};
+        struct facts push = push_facts(f, &write, host, &path);
+        struct verdict v;
+        judge_ref(p, &push, reach, 0, &v);
+        all = !path.failed && v.action == VERDICT_ALLOW;
+    }
+    buf_release(&path);
+    return all;
+}
+
+/* … of a request that can't be read, which may be about a gist as well. */
+static bool permits_anything(const struct policy *p, const struct facts *f, const bool *reach,
+                             struct slice host) {
+    char gist[sizeof "gist." + URL_HOST_MAX];
+    int n = snprintf(gist, sizeof gist, "gist.%.*s", SLICE_ARG(host));
+    if (n < 0 || (size_t)n >= sizeof gist || !permits_all(p, f, reach, host, SLICE_NONE))
+        return false;
+    struct slice gists = slice_make(gist, (size_t)n);
+    return f->host_is_address || !speaks_of(p, f, reach, gists, SLICE_NONE) ||
+           permits_all(p, f, reach, gists, SLICE_NONE);
+}
+
 void doors_judge(const struct policy *p, const struct facts *f, const bool *reach, struct body_view *view,
                  struct verdict *v) {
     struct forge forge;
@@ -286,12 +317,15 @@ void doors_judge(const struct policy *p, const struct facts *f, const bool *reac
     if (!doors_read(p, f, view, &forge, &host))
         return;
     bool strange = forge.strange && speaks_of(p, f, reach, host, forge.repository);
-    if (forge.state == FORGE_DARK)
-        refuse(v, REASON_WRITE_UNREADABLE, forge.why);
-    else if (strange && !named_exactly(p, f, reach, forge.mutation))
+    if (forge.state == FORGE_DARK) {
+        if (!permits_anything(p, f, reach, host))
+            refuse(v, REASON_WRITE_UNREADABLE, forge.why);
+    } else if (strange && !named_exactly(p, f, reach, forge.mutation) &&
+               !permits_all(p, f, reach, host, forge.repository)) {
         refuse(v, REASON_WRITE_UNKNOWN, NULL);
-    else
+    } else {
         judge_writes(p, f, reach, &forge, host, v);
+    }
     forge_release(&forge);
 }
 

@@ -2,7 +2,7 @@
  * The other doors to a ref. Internal to policy/.
  *
  * What an HTTP rule permits is read as a request to a forge's API (forge.h). What that writes is judged by the push rules
- * as a push of it would be, and both have to permit it. What can't be read for certain is denied. What is in no table is
+ * as a push of it would be, and both have to permit it. What can't be read for certain is denied, unless push rules permit whatever may be done to any repository. What is in no table is
  * denied on a repository that push rules speak of, unless a rule names it exactly: method and path without a wildcard,
  * and for a mutation of GraphQL the field.
  *

@@ -240,6 +240,10 @@ static const struct rule *obstacle(const struct shown *s) {
 
 static void put_hopeless(const struct shown *s, struct buf *out) {
     const struct rule *r = obstacle(s);
+    if (s->left.reason == REASON_WRITE_UNREADABLE) {
+        buf_puts(out, "  only rules that permit every push to the host would permit it\n");
+        return;
+    }
     buf_puts(out, "  no rule that is added would permit it");
     if (r) {
         buf_printf(out, ", for this one %s:\n    ", r->deny ? "denies it" : "asks a person");

@@ -2,6 +2,7 @@
 #include "tests/unit/policy_support.h"
 
 #define PUSH "allow push https://github.com/acme/app refs/heads/fix/* create update\n"
+#define ANY  "allow push https://github.com/** refs/** create update delete force\n"
 #define OPEN "allow * https://api.github.com/**\n"
 #define HUB  "https://api.github.com"
 #define REPO HUB "/repos/acme/app"
@@ -74,6 +75,23 @@ static void pushes(void **state) {
     /* a deny that is wider than what is allowed */
     says(OPEN "allow push https://github.com/**\ndeny push https://github.com/acme/app refs/heads/main\n",
          "PUT", HUB "/repos/ACME/App.git/contents/x", "{\"branch\":\"Main\"}", "deny denied-by-rule");
+    /* what can't be read, or is in no table, may be anything: it takes rules that permit that */
+    for (size_t i = 0; i < 2; i++) {
+        const char *url = i ? REPO "/frob" : REPO "/merges", *body = i ? "{}" : "{";
+        says(OPEN ANY, "POST", url, body, "allow");
+        says(OPEN ANY "allow push https://gist.github.com/x\n", "POST", url, body,
+             i ? "allow" : "deny write-unreadable");
+        says(OPEN ANY "deny push https://github.com/**/frozen\n", "POST", url, body,
+             i ? "allow" : "deny write-unreadable");
+        says(OPEN ANY "deny push https://github.com/** refs/heads/main\n", "POST", url, body,
+             "deny write-un");
+        says(OPEN "allow push https://github.com/** refs/** create update delete\n", "POST", url, body,
+             "deny write-un");
+        says(OPEN "allow push https://github.com/** refs/** create update delete force paths **\n", "POST",
+             url, body, "deny write-un");
+        says(OPEN "ask push https://github.com/** refs/** create update delete force\n", "POST", url, body,
+             "deny write-un");
+    }
     /* no rule about HTTP: those about pushes give nothing */
     says(PUSH, "PUT", REPO "/contents/x", "{\"branch\":\"fix/1\"}", "deny no-rule-for-host");
     /* without a word about pushes the known doors of a known forge are shut */
