@@ -1,7 +1,11 @@
 /*
  * Theory of operation. What was seen is sorted, so that requests of one origin, action, credential and reason to be
- * careful stand together. Each such group is a list of paths, which are taken apart at their slashes: a segment in
- * which three or more differ is `*` for all of them, and what follows is looked at together.
+ * careful stand together. Each such group is a list of paths, which are taken apart at their slashes, encoded ones
+ * included: a segment in which three or more differ is `*` for all of them, and what follows is looked at together.
+ *
+ * What comes first in a path, and behind refs/heads/, tells apart things that have nothing in common but their server:
+ * /login, /status and /api, or main and release. They become `*` if they are many, or go on alike (/a/-/x, /b/-/x,
+ * /c/-/x); whose repository is pushed to never does.
  */
 #include "policy/learn.h"
 
@@ -9,8 +13,10 @@
 
 #include "policy/arena.h"
 
-#define VARY      3 /* so many different texts make a '*' */
-#define SHOWN_MAX 5 /* requests in a comment */
+#define VARY      3  /* so many different texts make a '*' … */
+#define MANY      10 /* … of those that come first, unless they go on alike */
+#define ALIKE_MAX 64 /* ways to go on that are looked at */
+#define SHOWN_MAX 5  /* requests in a comment */
 #define ARENA_MAX (256u << 20)
 
 struct seen {
@@ -36,7 +42,8 @@ struct writer {
     struct learner *l;
     struct buf *out;
     struct buf pattern;
-    bool refs; /* what is taken apart are refs of `repository` */
+    bool refs;      /* what is taken apart are refs of `repository` */
+    unsigned depth; /* segments in front of what is taken apart */
     struct slice repository;
 };
 
@@ -303,20 +310,61 @@ static void put_rule(struct writer *w, struct seen *const *list, size_t n) {
 
 static int split(struct writer *w, struct seen **list, size_t n);
 
-static bool has_slash(struct slice s) {
-    return s.n && memmem(s.p, s.n, "%2F", 3);
+/* What stands in front of a segment: '/', or an encoded one, of the same length for all that go on like it. */
+static size_t separator(struct slice left) {
+    return slice_starts(left, SLICE("%2F")) ? 3 : left.n > 0;
+}
+
+static struct slice segment_at(struct slice left) {
+    struct slice s = slice_from(left, separator(left));
+    size_t n = 0;
+    while (n < s.n && s.p[n] != '/' && !slice_starts(slice_from(s, n), SLICE("%2F")))
+        n++;
+    return slice_sub(s, 0, n);
 }
 
 static struct slice segment_of(const struct seen *s) {
-    struct slice head, tail;
-    slice_cut(slice_from(s->left, 1), '/', &head, &tail);
-    return head;
+    return segment_at(s->left);
+}
+
+static struct slice behind(const struct seen *s) {
+    return slice_from(s->left, separator(s->left) + segment_of(s).n);
 }
 
 static int compare_left(const void *a, const void *b) {
-    struct slice x = segment_of(*(struct seen *const *)a), y = segment_of(*(struct seen *const *)b);
-    int c = (int)has_slash(x) - (int)has_slash(y);
-    return c ? c : slice_cmp(x, y);
+    const struct seen *x = *(struct seen *const *)a, *y = *(struct seen *const *)b;
+    int c = (int)separator(x->left) - (int)separator(y->left);
+    return c ? c : slice_cmp(segment_of(x), segment_of(y));
+}
+
+/* Whether three or more of the segments that differ are followed by the same one. */
+static bool alike(struct seen *const *list, size_t n) {
+    for (size_t i = 0; i < n && i < ALIKE_MAX; i++) {
+        struct slice wanted = segment_at(behind(list[i])), before = SLICE_NONE;
+        size_t kinds = 0;
+        if (wanted.n == 0)
+            continue;
+        for (size_t k = 0; k < n && kinds < VARY; k++) {
+            if (!slice_eq(segment_at(behind(list[k])), wanted) ||
+                (kinds && slice_eq(segment_of(list[k]), before)))
+                continue;
+            before = segment_of(list[k]);
+            kinds++;
+        }
+        if (kinds >= VARY)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a run of `n` with `kinds` different segments becomes a '*'. */
+static bool varies(const struct writer *w, struct seen *const *list, size_t n, size_t kinds) {
+    bool first = w->refs ? w->depth <= 1 : w->depth == 0;
+    if (kinds < VARY || !first)
+        return kinds >= VARY;
+    if (w->refs ? w->depth == 0 : list[0]->kind == FACTS_GIT_PUSH)
+        return false;
+    return kinds >= MANY || alike(list, n);
 }
 
 /* Ends at a leaf, or goes on with refs. */
@@ -331,26 +379,31 @@ static int leaf(struct writer *w, struct seen **list, size_t n) {
     buf_puts(&w->pattern, "refs");
     for (size_t i = 0; i < n; i++)
         list[i]->left = slice_from(list[i]->ref, strlen("refs"));
+    unsigned depth = w->depth;
     w->refs = true;
+    w->depth = 0;
     w->repository = repository;
     int r = split(w, list, n);
     w->refs = false;
+    w->depth = depth;
     buf_release(&w->pattern);
     w->pattern = saved;
     return r;
 }
 
-/* Those of list that share a segment, or whose segments vary: `text` stands for it. */
-static int go_on(struct writer *w, struct seen **list, size_t n, struct slice text, bool literal) {
+/* Those of list that share a segment; NULL: whose segments vary. */
+static int go_on(struct writer *w, struct seen **list, size_t n, const struct slice *text) {
     size_t before = buf_len(&w->pattern);
-    buf_putc(&w->pattern, '/');
-    if (literal)
-        put_literal(&w->pattern, text);
+    buf_put(&w->pattern, slice_sub(list[0]->left, 0, separator(list[0]->left)));
+    if (text)
+        put_literal(&w->pattern, *text);
     else
-        buf_put(&w->pattern, text);
+        buf_putc(&w->pattern, '*');
     for (size_t i = 0; i < n; i++)
-        list[i]->left = slice_from(list[i]->left, 1 + segment_of(list[i]).n);
+        list[i]->left = behind(list[i]);
+    w->depth++;
     int r = split(w, list, n);
+    w->depth--;
     w->pattern.end = w->pattern.start + before;
     return r;
 }
@@ -368,19 +421,19 @@ static int split(struct writer *w, struct seen **list, size_t n) {
     n -= ended;
     qsort(list, n, sizeof *list, compare_left);
     for (size_t i = 0; r == 0 && i < n;) {
-        /* the run of segments of one kind, and how many different ones are in it */
-        size_t end = i, kinds = 0, same_end = i;
-        bool encoded = has_slash(segment_of(list[i]));
-        for (; end < n && has_slash(segment_of(list[end])) == encoded; end++)
+        /* the run of segments behind the same separator, and how many different ones are in it */
+        size_t end = i, kinds = 0, same_end = i, mark = separator(list[i]->left);
+        for (; end < n && separator(list[end]->left) == mark; end++)
             kinds += end == i || !slice_eq(segment_of(list[end]), segment_of(list[end - 1]));
-        if (kinds >= VARY) {
-            r = go_on(w, list + i, end - i, encoded ? SLICE("*%2F*") : SLICE("*"), false);
+        if (varies(w, list + i, end - i, kinds)) {
+            r = go_on(w, list + i, end - i, NULL);
             i = end;
             continue;
         }
-        while (same_end < end && slice_eq(segment_of(list[same_end]), segment_of(list[i])))
+        struct slice segment = segment_of(list[i]);
+        while (same_end < end && slice_eq(segment_of(list[same_end]), segment))
             same_end++;
-        r = go_on(w, list + i, same_end - i, segment_of(list[i]), true);
+        r = go_on(w, list + i, same_end - i, &segment);
         i = same_end;
     }
     return r;

@@ -1,8 +1,9 @@
 /*
  * From requests that were seen to the smallest policy that a person can read: what `exeat learn` writes.
  *
- * A part of a path (or of a ref) becomes `*` when three or more differ in it; one or two stay as they are. What a
- * careful person would not permit stands commented out, with the reason.
+ * A part of a path (or of a ref) becomes `*` when three or more differ in it; one or two stay as they are. What comes
+ * first, in a path or behind refs/heads/, stays unless ten or more differ, or three go on in the same way. What a careful
+ * person would not permit stands commented out, with the reason.
  */
 #ifndef POLICY_LEARN_H
 #define POLICY_LEARN_H

@@ -106,13 +106,16 @@ static int print_help(const struct option_row *rows, size_t n) {
 
 /* --- the run ----------------------------------------------------------------------------------------------- */
 
-/* Every request, encoded slashes included (which no wildcard takes). */
-static const char everything[] = "allow * https://*:*\nallow * http://*:*\n"
-                                 "allow * https://*:*/**%2f**\nallow * http://*:*/**%2f**\n"
-                                 "allow * https://*:*/**%2f**%2f**\nallow * http://*:*/**%2f**%2f**\n"
-                                 "allow fetch https://*:*\nallow fetch http://*:*\n"
-                                 "allow push https://*:* refs/** create update delete force\n"
-                                 "allow push http://*:* refs/** create update delete force\n";
+/* Every request: encoded slashes included, which no wildcard takes, and whatever a name leads to. What rules name one by one
+ * (options of a push, what else a fetch brings) is named. */
+static const char everything[] =
+    "allow * https://*:* to private\nallow * http://*:* to private\n"
+    "allow * https://*:*~.*%2F.* to private\nallow * http://*:*~.*%2F.* to private\n"
+    "allow * https://*:*/**%2f** to private\nallow * http://*:*/**%2f** to private\n"
+    "allow fetch https://*:* also archive bundle-uri packfile-uris any-object to private\n"
+    "allow fetch http://*:* also archive bundle-uri packfile-uris any-object to private\n"
+    "allow push https://*:* refs/** create update delete force options ** to private\n"
+    "allow push http://*:* refs/** create update delete force options ** to private\n";
 
 static bool write_file(const char *path, int flags, struct slice text) {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
@@ -124,6 +127,23 @@ static bool write_file(const char *path, int flags, struct slice text) {
             text = slice_from(text, (size_t)n);
     }
     return fd >= 0 && close(fd) == 0 && good;
+}
+
+/* Addresses that --usual names: no wildcard takes one. */
+static void put_addresses(const struct learn *l, struct buf *out) {
+    for (size_t i = 0; i < l->nusual; i++) {
+        struct url_host host;
+        uint16_t port;
+        if (url_authority_parse(slice_str(l->usual[i]), 443, &host, &port, NULL) ||
+            host.kind == URL_HOST_NAME)
+            continue;
+        for (unsigned scheme = 0; scheme < 2; scheme++) {
+            static const char *const does[] = {"*", "fetch", "push"};
+            for (size_t k = 0; k < 3; k++)
+                buf_printf(out, "allow %s %s://%s:*%s\n", does[k], scheme ? "https" : "http", l->usual[i],
+                           k == 2 ? " refs/** create update delete force options **" : "");
+        }
+    }
 }
 
 /* A folder for the log, and for the policy of --allow-all. */
@@ -141,7 +161,13 @@ static bool make_folder(struct learn *l) {
         return true;
     struct config_list *list = &l->run.config.sandbox.policies;
     list->list[list->n++] = l->policy;
-    return write_file(l->policy, O_EXCL, slice_str(everything));
+    struct buf text;
+    buf_init(&text, POLICY_FILE_MAX);
+    buf_puts(&text, everything);
+    put_addresses(l, &text);
+    bool good = !text.failed && write_file(l->policy, O_EXCL, buf_slice(&text));
+    buf_release(&text);
+    return good;
 }
 
 static void remove_folder(struct learn *l) {

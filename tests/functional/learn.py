@@ -53,6 +53,19 @@ def what_curl_did_becomes_a_policy_that_permits_it_again(t):
 
 
 @tap.test
+def everything_means_everything(t):
+    server = t.use(raw.RawServer(tls=PKI.leaf("api.git.test", "github.com"), answer=servers.response(200, "hello")))
+    resolve = [server.resolve("api.git.test"), server.resolve("github.com")]
+    urls = ["https://api.git.test/v1/things", "https://api.git.test/graphql", "https://api.git.test/repos/a/b/contents/x",
+            "https://api.git.test/repos/a/b/merges", "https://api.git.test/repos/a/b/frob", "https://api.git.test/api/v4/projects/1/repository/commits",
+            "https://api.git.test/a%2fb%2fc%2fd", "https://github.com/a/b/branches"]
+    command = "; ".join("curl -sS -X %s -d 'no JSON' '%s'" % (method, u) for u in urls for method in ("POST", "PUT", "DELETE"))
+    r, text = learn(command, "--allow-all", "--usual", "api.git.test", resolve=resolve)
+    tap.equal((r.code, r.out), (0, "hello" * 3 * len(urls)), str(r))
+    tap.lacks(text, "it was denied")
+
+
+@tap.test
 def under_a_policy_only_what_it_permits(t):
     server = t.use(raw.RawServer(tls=PKI.leaf("a.test"), answer=servers.response(200, "hello")))
     home = work.folder("home.", user=exeat.as_user(), mode=0o700)

@@ -78,13 +78,52 @@ static void paths(void **state) {
     LEARNS("allow GET https://a.test/*\nallow GET https://a.test/*/-/*\n", NULL, {"GET", "https://a.test/p"},
            {"GET", "https://a.test/q"}, {"GET", "https://a.test/r"}, {"GET", "https://a.test/p/-/p.tgz"},
            {"GET", "https://a.test/q/-/q.tgz"}, {"GET", "https://a.test/r/-/r.tgz"});
-    LEARNS("allow GET https://a.test/*%2F*\n", NULL, {"GET", "https://a.test/@a%2fb"},
+    LEARNS("allow GET https://a.test/@a%2F*\n", NULL, {"GET", "https://a.test/@a%2fb"},
            {"GET", "https://a.test/@a%2fc"}, {"GET", "https://a.test/@a%2fd"});
     LEARNS("allow GET,HEAD https://a.test/x\nallow GET,HEAD https://a.test/y\n", NULL,
            {"GET", "https://a.test/x"}, {"HEAD", "https://a.test/y"});
     LEARNS("allow GET https://a.test/$$x\n", NULL, {"GET", "https://a.test/$x"});
     LEARNS("allow GET https://a.test/x with c\n", "expect allow GET https://a.test/x with c",
            {"GET", "https://a.test/x", .credential = "c"});
+}
+
+/* What comes first has nothing in common but the server, unless it is many, or goes on alike. */
+static void first_parts(void **state) {
+    (void)state;
+    LEARNS("allow GET https://a.test/api\nallow GET https://a.test/login\nallow GET https://a.test/status\n",
+           NULL, {"GET", "https://a.test/login"}, {"GET", "https://a.test/status"},
+           {"GET", "https://a.test/api"});
+    LEARNS("allow GET https://a.test/acme/app\nallow GET https://a.test/beta/lib\n"
+           "allow GET https://a.test/gamma/tool\n",
+           NULL, {"GET", "https://a.test/acme/app"}, {"GET", "https://a.test/beta/lib"},
+           {"GET", "https://a.test/gamma/tool"});
+    LEARNS("allow GET https://a.test/*/app\n", NULL, {"GET", "https://a.test/acme/app"},
+           {"GET", "https://a.test/beta/app"}, {"GET", "https://a.test/gamma/app"});
+    LEARNS("allow GET https://a.test/acme/*\nallow GET https://a.test/beta/lib\n", NULL,
+           {"GET", "https://a.test/acme/a"}, {"GET", "https://a.test/acme/b"},
+           {"GET", "https://a.test/acme/c"}, {"GET", "https://a.test/beta/lib"});
+    LEARNS("allow GET https://a.test/*\nallow GET https://a.test/*%2F*\n", NULL, {"GET", "https://a.test/a0"},
+           {"GET", "https://a.test/a1"}, {"GET", "https://a.test/a2"}, {"GET", "https://a.test/a3"},
+           {"GET", "https://a.test/a4"}, {"GET", "https://a.test/a5"}, {"GET", "https://a.test/a6"},
+           {"GET", "https://a.test/@a%2Fb"}, {"GET", "https://a.test/@a%2Fc"},
+           {"GET", "https://a.test/@a%2Fd"}, {"GET", "https://a.test/@b%2Fd"},
+           {"GET", "https://a.test/@c%2Fd"});
+    LEARNS("allow push https://a.test/acme/app refs/heads/x create\n"
+           "allow push https://a.test/beta/app refs/heads/x create\n"
+           "allow push https://a.test/gamma/app refs/heads/x create\n",
+           NULL, {"push", "https://a.test/acme/app/git-receive-pack", "refs/heads/x", FACTS_CREATE},
+           {"push", "https://a.test/beta/app/git-receive-pack", "refs/heads/x", FACTS_CREATE},
+           {"push", "https://a.test/gamma/app/git-receive-pack", "refs/heads/x", FACTS_CREATE});
+    LEARNS("allow push https://a.test/r refs/heads/fix/* create\nallow push https://a.test/r refs/heads/main "
+           "create\n"
+           "allow push https://a.test/r refs/heads/release create\nallow push https://a.test/r refs/tags/v1 "
+           "create\n",
+           NULL, {"push", "https://a.test/r/git-receive-pack", "refs/heads/main", FACTS_CREATE},
+           {"push", "https://a.test/r/git-receive-pack", "refs/heads/release", FACTS_CREATE},
+           {"push", "https://a.test/r/git-receive-pack", "refs/tags/v1", FACTS_CREATE},
+           {"push", "https://a.test/r/git-receive-pack", "refs/heads/fix/1", FACTS_CREATE},
+           {"push", "https://a.test/r/git-receive-pack", "refs/heads/fix/2", FACTS_CREATE},
+           {"push", "https://a.test/r/git-receive-pack", "refs/heads/fix/3", FACTS_CREATE});
 }
 
 static void careful(void **state) {
@@ -124,7 +163,7 @@ static void git(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(paths), cmocka_unit_test(careful),
-                                       cmocka_unit_test(git)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(paths), cmocka_unit_test(first_parts),
+                                       cmocka_unit_test(careful), cmocka_unit_test(git)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
