@@ -155,8 +155,8 @@ def an_upload_goes_no_faster_than_its_server_takes_it(t):
         time.sleep(1)
         f.connection.sock.settimeout(20)
         while not flags & END_STREAM:
-            f.frame(8, 0, 0, struct.pack(">I", max(len(payload), 1)))
-            f.frame(8, 0, stream, struct.pack(">I", max(len(payload), 1)))
+            f.frame(8, 0, 0, struct.pack(">I", max(len(payload), 16384)))
+            f.frame(8, 0, stream, struct.pack(">I", max(len(payload), 16384)))
             kind, flags, _, payload = f.read()
             got += len(payload)
         f.answer(stream, body=b"%d" % got)
