@@ -1,9 +1,8 @@
 /* `policy check`: requests to a forge's API that the rules about HTTP permit, and those about pushes refuse. */
 #include "policy/check.h"
+#include "policy/classes_doors.h"
 #include "policy/doors.h"
 #include "policy/overlap.h"
-
-#define PATTERN_MAX 256
 
 /* Where the rows of a forge lie, below the host of a rule. */
 static const struct {
@@ -16,39 +15,6 @@ static const struct {
     {FORGE_GITLAB, NULL, "/api/v4"},
     {FORGE_GITEA, NULL, "/api/v1"},
 };
-
-/* The row's path as a pattern. */
-static size_t units_of(const char *root, const struct forge_row *row, uint16_t units[PATTERN_MAX]) {
-    size_t n = 0;
-    for (const char *p = root; *p && n < PATTERN_MAX - 4; p++)
-        units[n++] = (unsigned char)*p;
-    for (const char *p = row->path; *p && n < PATTERN_MAX - 4; p++) {
-        if (*p != '{') {
-            units[n++] = (unsigned char)*p;
-            continue;
-        }
-        bool repo = strncmp(p, "{repo}", 6) == 0;
-        p = strchr(p, '}');
-        units[n++] = p[-1] == '*' ? GLOB_STARSTAR : GLOB_STAR;
-        if (repo) {
-            units[n++] = (row->forges & FORGE_GITLAB) ? URL_UNIT_ENCODED + '/' : '/';
-            units[n++] = GLOB_STAR;
-        }
-    }
-    return n;
-}
-
-/* Writes a path that the pattern takes. A number does for every part. */
-static void fill(struct buf *out, struct slice pattern) {
-    for (size_t i = 0; i < pattern.n; i++) {
-        if (pattern.p[i] != '*') {
-            buf_putc(out, pattern.p[i]);
-            continue;
-        }
-        buf_putc(out, '7');
-        i += i + 1 < pattern.n && pattern.p[i + 1] == '*';
-    }
-}
 
 static bool json_field(const void *arg, size_t i, struct slice *name, struct slice *value) {
     (void)arg;
@@ -96,8 +62,8 @@ static void put_body(struct buf *out, const struct forge_row *row) {
 
 /* One row against one allow. True if it was spoken of. */
 static bool check_row(struct check *c, const struct rule *r, const char *root, const struct forge_row *row) {
-    uint16_t units[PATTERN_MAX];
-    struct glob pattern = {.units = units, .n = units_of(root, row, units)};
+    uint16_t units[DOOR_UNITS_MAX];
+    struct glob pattern = {.units = units, .n = classes_doors_row(root, row, SLICE_NONE, SLICE_NONE, units)};
     static const uint16_t all[] = {GLOB_STARSTAR};
     static const struct glob every = {.units = all, .n = 1};
     struct slice rest = slice_str(row->methods), method, one;
@@ -115,7 +81,7 @@ static bool check_row(struct check *c, const struct rule *r, const char *root, c
         more = slice_cut(rest, ',', &method, &rest);
         while (!told && texts.n && slice_cut(texts, 0, &one, &texts)) {
             buf_clear(&path);
-            fill(&path, one);
+            classes_doors_fill(&path, one);
             told = contradicted(c, r, method, buf_slice(&path), buf_slice(&body));
             if (told)
                 warn(c, r, method, one);

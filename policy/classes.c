@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "policy/classes_doors.h"
+#include "policy/doors.h"
 #include "policy/variants.h"
 #include "policy/walk.h"
 
@@ -401,7 +403,11 @@ static bool allows(const struct scene *s, enum tree_action action) {
 static int each_origin(struct scene *s) {
     if (!gather(s))
         return ERR_NOMEM;
+    if (s->c->hidden)
+        *s->c->hidden = false;
     int r = allows(s, TREE_HTTP) || allows(s, TREE_LFS) ? each_http(s) : 0;
+    if (r == 0 && s->c->doors && allows(s, TREE_HTTP))
+        r = classes_doors(s->c, &s->f);
     for (size_t i = 0; r == 0 && i < sizeof services / sizeof *services; i++)
         if (allows(s, services[i].action))
             r = each_git(s, i);
@@ -434,7 +440,24 @@ static void collect_ports(struct scene *s, enum url_scheme scheme) {
         s->ports[other / 8] = (uint8_t)(s->ports[other / 8] | 1u << (other % 8));
 }
 
+/* Whether a verdict about the host may hang on the rule that is looked at: it takes the host, or it is about git, and the
+ * host may be that of a forge's API. */
+static bool looked_at(const struct classes *c, struct slice host) {
+    const struct rule *r = c->about;
+    if (!r || takes_host(&r->target, host))
+        return true;
+    if (r->action != TREE_PUSH && r->action != TREE_FETCH)
+        return false;
+    for (size_t i = 0; doors_known(i); i++)
+        if (slice_eq(host, slice_str(doors_known(i))))
+            return true;
+    return slice_starts(host, SLICE("api.")) || slice_starts(host, SLICE("uploads.")) ||
+           slice_starts(r->target.host, SLICE("gist."));
+}
+
 static int each_host(struct scene *s, struct slice host, bool is_address) {
+    if (!looked_at(s->c, host))
+        return 0;
     s->f = (struct facts){.host = host, .host_is_address = is_address, .body_state = FACTS_BODY_WHOLE};
     int r = 0;
     for (enum url_scheme scheme = URL_HTTP; r == 0 && scheme <= URL_HTTPS; scheme++) {
@@ -452,12 +475,15 @@ static int each_host(struct scene *s, struct slice host, bool is_address) {
     return r;
 }
 
-/* Whether any rule before rule i of policy k has the same host pattern: it has been walked. */
-static bool seen(const struct classes *c, size_t k, size_t i) {
+/* Whether any rule (`git`: about git) before rule i of policy k has the same host pattern: it has been walked. */
+static bool seen(const struct classes *c, size_t k, size_t i, bool git) {
     const struct target *t = &c->policies[k]->rules[i].target;
     for (size_t a = 0; a <= k; a++)
         for (size_t b = 0; b < (a == k ? i : c->policies[a]->nrules); b++) {
-            const struct target *u = &c->policies[a]->rules[b].target;
+            const struct rule *r = &c->policies[a]->rules[b];
+            const struct target *u = &r->target;
+            if (git && r->action != TREE_PUSH && r->action != TREE_FETCH)
+                continue;
             if (u->host_kind == t->host_kind && slice_eq(u->host, t->host))
                 return true;
         }
@@ -487,6 +513,47 @@ static bool fresh_name(const struct classes *c, const struct target *t, char nam
     return false;
 }
 
+/* A host that serves a forge's API, and that no rule spells out: it is judged unlike others that a wildcard takes. */
+static int each_forge_host(struct scene *s, const char *front, struct slice host) {
+    char text[URL_HOST_MAX + 1];
+    bool taken = false;
+    if (strlen(front) + host.n > URL_HOST_MAX)
+        return 0;
+    snprintf(text, sizeof text, "%s%.*s", front, SLICE_ARG(host));
+    for (size_t k = 0; k < s->c->npolicies; k++)
+        for (size_t i = 0; i < s->c->policies[k]->nrules; i++) {
+            const struct rule *r = &s->c->policies[k]->rules[i];
+            if (r->target.host_kind == RULE_HOST_EXACT && slice_eq(r->target.host, slice_str(text)))
+                return 0;
+            taken |= !r->deny && r->action == TREE_HTTP && takes_host(&r->target, slice_str(text));
+        }
+    return taken ? each_host(s, slice_str(text), false) : 0;
+}
+
+static int each_forge(struct scene *s) {
+    const struct classes *c = s->c;
+    int r = 0;
+    for (size_t i = 0; r == 0 && doors_known(i); i++)
+        r = each_forge_host(s, "", slice_str(doors_known(i)));
+    for (size_t k = 0; r == 0 && k < c->npolicies; k++)
+        for (size_t i = 0; r == 0 && i < c->policies[k]->nrules; i++) {
+            const struct rule *rule = &c->policies[k]->rules[i];
+            const struct target *t = &rule->target;
+            char name[URL_HOST_MAX + 1];
+            if ((rule->action != TREE_PUSH && rule->action != TREE_FETCH) || t->host_is_address ||
+                seen(c, k, i, true))
+                continue;
+            if (t->host_kind == RULE_HOST_EXACT)
+                snprintf(name, sizeof name, "%.*s", SLICE_ARG(t->host));
+            else if (!fresh_name(c, t, name))
+                continue;
+            r = each_forge_host(s, "api.", slice_str(name));
+            if (r == 0)
+                r = each_forge_host(s, "uploads.", slice_str(name));
+        }
+    return r;
+}
+
 int classes_walk(const struct classes *c) {
     struct scene *s = calloc(1, sizeof *s);
     int r = s ? 0 : ERR_NOMEM;
@@ -503,7 +570,7 @@ int classes_walk(const struct classes *c) {
         for (size_t i = 0; r == 0 && i < c->policies[k]->nrules; i++) {
             const struct target *t = &c->policies[k]->rules[i].target;
             char name[URL_HOST_MAX + 1];
-            if (seen(c, k, i))
+            if (seen(c, k, i, false))
                 continue;
             if (t->host_kind == RULE_HOST_EXACT)
                 r = each_host(s, t->host, t->host_is_address);
@@ -512,6 +579,8 @@ int classes_walk(const struct classes *c) {
             else if (c->unsure)
                 r = c->unsure(c->arg, t->host, "no name was found that this pattern alone takes");
         }
+    if (r == 0 && c->doors)
+        r = each_forge(s);
     buf_release(&s->paths.bytes);
     buf_release(&s->refs.bytes);
     buf_release(&s->path);

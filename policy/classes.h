@@ -18,6 +18,10 @@ struct classes {
     /* What could not be enumerated, and why: classes of this host may be missing. May be NULL. */
     int (*unsure)(void *arg, struct slice host, const char *why);
     void *arg;
+    const struct rule *about; /* only hosts on which a verdict may hang on this rule; NULL: all */
+    bool doors;   /* requests to forges' APIs as well, which the push rules judge too (classes_doors.h) … */
+    bool *hidden; /* … also where all policies judge what they write alike, if `found` has set this since it was cleared
+                   * for the origin: verdicts on its classes hang on what is written */
 };
 
 /* Returns what a callback returned other than 0, or ERR_NOMEM, or 0. */

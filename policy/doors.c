@@ -9,12 +9,6 @@
 
 /* --- hosts ------------------------------------------------------------------------------------------------- */
 
-struct door_host {
-    struct slice git; /* where repositories are pushed to */
-    bool root;        /* the API's own host */
-    unsigned forges;
-};
-
 /* The forges that everybody knows. Others are known by the fetch and push rules about them. */
 static const struct {
     const char *host, *git;
@@ -27,6 +21,10 @@ static const struct {
     {"gitlab.com", "gitlab.com", false, FORGE_GITLAB},
     {"codeberg.org", "codeberg.org", false, FORGE_GITEA},
 };
+
+const char *doors_known(size_t i) {
+    return i < sizeof known / sizeof *known ? known[i].host : NULL;
+}
 
 enum speaks {
     SPEAKS_NOT,
@@ -65,7 +63,7 @@ static bool api_of(const struct policy *p, const struct facts *f, struct slice *
     return false;
 }
 
-static bool find_host(const struct policy *p, const struct facts *f, struct door_host *out) {
+bool doors_place(const struct policy *p, const struct facts *f, struct door_host *out) {
     struct slice git;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (slice_eq(f->host, slice_str(known[i].host))) {
@@ -200,7 +198,7 @@ bool doors_concern(const struct facts *f) {
 bool doors_read(const struct policy *p, const struct facts *f, struct body_view *view, struct forge *out,
                 struct slice *host) {
     struct door_host at;
-    if (!find_host(p, f, &at))
+    if (!doors_place(p, f, &at))
         return false;
     forge_read(out, f, view, at.root, at.forges);
     *host = at.git;
@@ -218,12 +216,12 @@ bool doors_read(const struct policy *p, const struct facts *f, struct body_view 
 bool doors_has_push_rules(const struct policy *p, struct slice host, bool is_address) {
     struct facts f = {.kind = FACTS_HTTP, .host = host, .host_is_address = is_address, .path = SLICE("/")};
     struct door_host at;
-    return find_host(p, &f, &at) && speaks_of(p, &f, NULL, at.git, SLICE_NONE);
+    return doors_place(p, &f, &at) && speaks_of(p, &f, NULL, at.git, SLICE_NONE);
 }
 
 static bool need_body(const struct policy *p, const struct facts *f) {
     struct door_host at;
-    return find_host(p, f, &at) && forge_wants_body(f, at.root, at.forges);
+    return doors_place(p, f, &at) && forge_wants_body(f, at.root, at.forges);
 }
 
 static void refuse(struct verdict *v, enum verdict_reason reason, const char *why) {

@@ -15,6 +15,19 @@
 #include "policy/forge.h"
 #include "policy/rule.h"
 
+/* A host that serves a forge's API. */
+struct door_host {
+    struct slice git; /* where repositories are pushed to */
+    bool root;        /* the API's own host */
+    unsigned forges;
+};
+
+/* Which forge the host of a request is of. False: none. */
+bool doors_place(const struct policy *p, const struct facts *f, struct door_host *out);
+
+/* The hosts that are a forge's in every policy; NULL behind the last. */
+const char *doors_known(size_t i);
+
 /* Could the request be one that this is about? Told by its method and path alone: most are not. */
 bool doors_concern(const struct facts *f);
 

@@ -89,8 +89,8 @@ static size_t find_same(const struct policy *p, const struct rule *r) {
     return i;
 }
 
-/* Whether some request could be of both; git's endpoints are also stopped by rules about methods. */
-static bool touch(const struct rule *a, const struct rule *b) {
+/* git's endpoints are also stopped by rules about methods */
+bool plain_touch(const struct rule *a, const struct rule *b) {
     if (a->action != b->action)
         return overlap_origin(a, b);
     if (a->verb != TREE_ALLOW || b->verb != TREE_ALLOW)
@@ -116,7 +116,7 @@ static bool followed(const struct policy *const p[2], int k, const struct rule *
     for (int m = 0; m < 2; m++)
         for (size_t n = 0; n < p[m]->nrules; n++) {
             const struct rule *other = &p[m]->rules[n];
-            if (!touch(r, other))
+            if (!plain_touch(r, other))
                 continue;
             size_t here = find_same(p[k], other), there = find_same(p[!k], other);
             if (here == p[k]->nrules || there == p[!k]->nrules)

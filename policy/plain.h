@@ -13,6 +13,9 @@ bool plain_rule(const struct rule *r);
 /* Whether what the one permits it permits as the other does: credential, limits, networks. */
 bool plain_alike(const struct rule *a, const struct rule *b);
 
+/* Whether some request could be of both; where it can't be told it can. */
+bool plain_touch(const struct rule *a, const struct rule *b);
+
 /* Whether two rules say the same, whatever they are written with. */
 bool plain_same(const struct rule *a, const struct rule *b);
 

@@ -109,6 +109,33 @@ static inline void asking_ref(struct asking *a, const char *name, enum facts_op 
     a->refs[a->f.nrefs++] = (struct facts_ref){.name = slice_str(name), .op = op, .unproved = unproved};
 }
 
+static inline bool asking_json(const void *arg, size_t i, struct slice *name, struct slice *value) {
+    (void)arg;
+    *name = SLICE("content-type");
+    *value = SLICE("application/json");
+    return i == 0;
+}
+
+/* The body of an example as the tools print it, a word of a policy: `body {"a":1}`, or in quotes. It is cut off. */
+static inline void asking_body(struct asking *a, char *line) {
+    char *at = strstr(line, " body "), *from, *to;
+    a->f.body_state = FACTS_BODY_WHOLE;
+    if (!at)
+        return;
+    *at = 0;
+    a->f.field = asking_json;
+    from = to = at + strlen(" body ");
+    if (*from != '"') {
+        a->f.body = slice_str(from);
+        return;
+    }
+    for (from++; *from && *from != '"'; from++) {
+        from += *from == '\\' || (*from == '$' && from[1] == '$');
+        *to++ = *from;
+    }
+    a->f.body = slice_make(at + strlen(" body "), (size_t)(to - at) - strlen(" body "));
+}
+
 static inline struct verdict ask_http(const struct policy *p, const char *method, const char *url) {
     struct asking a;
     struct verdict v;

@@ -33,10 +33,6 @@ static void good(void **state) {
     check("allow GET https://a.test/**\ndeny GET https://a.test/s/**\n", NULL, 0, NULL);
     /* each gives something that the other does not */
     check("allow GET https://a.test/a/*\nallow GET https://a.test/*/a\n", NULL, 0, NULL);
-    /* the credential makes the difference */
-    check("allow GET https://a.test/**\n"
-          "allow GET https://a.test/x with c\n",
-          NULL, 1, "no `expect`");
 }
 
 static void covered(void **state) {
@@ -62,6 +58,62 @@ static void dead(void **state) {
           "is denied by other rules");
     check("allow GET https://a.test/r/info/refs\nallow POST https://a.test/r/git-receive-pack\n", NULL, 1,
           "never match");
+}
+
+/* What another rule always decides, in another way. */
+static void shadowed(void **state) {
+    (void)state;
+    check("allow GET https://a.test/**\n"
+          "allow GET https://a.test/x with c\nexpect allow GET https://a.test/x\n",
+          NULL, 2, "t.policy:1 decides all that this permits, in another way");
+    check("allow GET https://a.test/x with c\nexpect allow GET https://a.test/x with c\n"
+          "allow GET https://a.test/**\n",
+          NULL, 0, NULL);
+    check("allow GET https://a.test/**\nallow GET https://a.test/x limit 10/m\n", NULL, 1,
+          "t.policy:1 decides");
+    check("allow GET https://a.test/**\nallow GET https://a.test/x to private\n", NULL, 1,
+          "t.policy:1 decides");
+    check("ask GET https://a.test/**\nallow GET https://a.test/x\n", NULL, 1, "t.policy:1 decides");
+    check("allow GET https://a.test/x\nask GET https://a.test/**\n", NULL, 1, "t.policy:2 decides");
+    check("allow GET https://a.test/**\nask GET https://a.test/x\n", NULL, 0, NULL);
+    check("allow GET https://a.test/a\nallow GET https://a.test/b limit 1/m\n"
+          "allow GET https://a.test/{a,b} limit 2/m\n",
+          NULL, 1, "earlier rules decide");
+    /* an equal limit is counted for each rule by itself */
+    check("allow GET https://a.test/x limit 10/m\nallow GET https://a.test/** limit 10/m\n", NULL, 0, NULL);
+    /* what can't be followed may come first, or not */
+    check("allow GET https://a.test~/[xy]\nallow GET https://a.test/x limit 1/m\n", NULL, 0, NULL);
+}
+
+/* What a rule says of the forge's API counts, too. */
+static void doors(void **state) {
+    (void)state;
+    const char *api = "allow * https://git.x.test/**\n";
+    char text[1024];
+    /* no push is permitted at all, but that the rule is there closes the API of the repository */
+    snprintf(text, sizeof text, "%sdeny push https://git.x.test/a/b\n", api);
+    check(text, NULL, 1, "permits POST");
+    snprintf(text, sizeof text, "%sallow push https://git.x.test/a/b\ndeny push https://git.x.test/a/b\n",
+             api);
+    check(text, NULL, 1, NULL);
+    check("allow push https://h.test/a/b\ndeny push https://h.test/a/b\n", NULL, 1, "denied by other rules");
+    check("allow push https://git.x.test/a/b\ndeny push https://git.x.test/a/b\n"
+          "allow GET https://git.x.test/readme\n",
+          NULL, 1, "denied by other rules");
+    /* one that names the endpoint opens it, though another takes it, too */
+    check("allow push https://github.com/a/b refs/heads/fix/*\n"
+          "allow POST https://api.github.com/repos/a/b/unknown/door\n"
+          "allow POST https://api.github.com/repos/a/b/unknown/*\n",
+          NULL, 0, NULL);
+    check("allow POST https://api.github.com/repos/a/b/issues\n"
+          "allow POST https://api.github.com/repos/a/b/issue*\n",
+          NULL, 1, "covers this rule");
+}
+
+static void git_lfs(void **state) {
+    (void)state;
+    check("allow GET https://a.test/**\ndeny lfs https://a.test/r\n", NULL, 0, NULL);
+    check("allow GET https://a.test/x\ndeny lfs https://a.test/r\n", NULL, 1, "takes nothing away");
 }
 
 static void credentials(void **state) {
@@ -127,6 +179,7 @@ static void explained(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good),        cmocka_unit_test(covered), cmocka_unit_test(dead),
+        cmocka_unit_test(shadowed),    cmocka_unit_test(doors),   cmocka_unit_test(git_lfs),
         cmocka_unit_test(credentials), cmocka_unit_test(methods), cmocka_unit_test(past_push),
         cmocka_unit_test(explained),
     };
