@@ -19,8 +19,9 @@ struct classes {
     int (*unsure)(void *arg, struct slice host, const char *why);
     void *arg;
     const struct rule *about; /* only hosts on which a verdict may hang on this rule; NULL: all */
-    bool doors;   /* requests to forges' APIs as well, which the push rules judge too (classes_doors.h) … */
-    bool *hidden; /* … also where all policies judge what they write alike, if `found` has set this since it was cleared
+    bool doors; /* requests to forges' APIs as well, which the push rules judge too (classes_doors.h) … */
+    bool *
+        hidden; /* … also where all policies judge what they write alike, if `found` has set this since it was cleared
                    * for the origin: verdicts on its classes hang on what is written */
 };
 

@@ -17,15 +17,16 @@ struct policy_print {
 
 /*
  * What `to` permits that `from` does not, and the other way round, with an example of each, and requests that both
- * permit with different credentials. Worked out on the rules: nothing is missing, but for what `out` says could not be
+ * permit on different terms. Worked out on the rules: nothing is missing, but for what `out` says could not be
  * decided. *findings counts the differences, and *unsure what was not decided.
  */
 int policy_diff(const struct policy *from, const struct policy *to, const struct policy_print *print,
                 size_t *findings, size_t *unsure);
 
 /*
- * Warnings about a policy that loads: rules that never match, that others cover, denies that never bite, credentials
- * in wrong places, proofs that are missing. `has_credential` says whether the vault defines one; NULL: not looked at.
+ * Warnings about a policy that loads: rules that never match, that others cover or always decide, denies that never
+ * bite, credentials in wrong places, proofs that are missing. Each rule of the first three kinds can be taken out, and
+ * nothing is judged otherwise. `has_credential` says whether the vault defines one; NULL: not looked at.
  */
 int policy_check(const struct policy *p, bool (*has_credential)(void *arg, struct slice name), void *arg,
                  const struct policy_print *print, size_t *findings);
