@@ -119,6 +119,13 @@ size_t policy_rule_count(const struct policy *p) {
     return p->nrules;
 }
 
+bool policy_may_push(const struct policy *p) {
+    for (size_t i = 0; i < p->nrules; i++)
+        if (p->rules[i].action == TREE_PUSH && !p->rules[i].deny)
+            return true;
+    return false;
+}
+
 size_t policy_credential_count(const struct policy *p) {
     return p->ncredentials;
 }

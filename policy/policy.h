@@ -225,6 +225,9 @@ int policy_describe(const struct policy *p, enum policy_format format, struct bu
 
 size_t policy_rule_count(const struct policy *p);
 
+/* Does it permit any push? */
+bool policy_may_push(const struct policy *p);
+
 /* The credentials that rules name, each once, sorted: what the keeper is to grant this sandbox. */
 size_t policy_credential_count(const struct policy *p);
 const char *policy_credential(const struct policy *p, size_t i);

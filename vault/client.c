@@ -153,6 +153,23 @@ int vault_ask_bindings(struct vault_client *c) {
     return m.err ? m.err : c->send(c->arg, &m);
 }
 
+int vault_ask_marks(struct vault_client *c, uint32_t from) {
+    struct msg_out m;
+    msg_begin(&m, c->memory, sizeof c->memory, VAULT_ASK_MARKS);
+    msg_put_u32(&m, from);
+    return m.err ? m.err : c->send(c->arg, &m);
+}
+
+int vault_ask_spot(struct vault_client *c, struct vault_request *r, uint64_t sandbox, uint32_t mark,
+                   struct slice digest) {
+    struct msg_out m;
+    begin(c, r, &m, VAULT_SPOT);
+    msg_put_u64(&m, sandbox);
+    msg_put_u32(&m, mark);
+    msg_put_slice(&m, digest);
+    return finish(c, r, &m, VAULT_SPOTTED);
+}
+
 /* The answer's fields behind its number. 0, ERR_PEER, or ERR_NOMEM. */
 static int read_answer(struct msg_in *m, struct vault_answer *a, uint32_t *keep_ms) {
     uint8_t ok = msg_get_u8(m);
@@ -166,6 +183,11 @@ static int read_answer(struct msg_in *m, struct vault_answer *a, uint32_t *keep_
     }
     if (m->type == VAULT_MINTED) {
         a->der = msg_get_slice(m);
+    } else if (m->type == VAULT_SPOTTED) {
+        uint8_t form = msg_get_u8(m);
+        a->credential = msg_get_slice(m);
+        a->form = (enum marks_form)form;
+        r = form < MARKS_FORMS && a->credential.n && a->credential.n <= VAULT_NAME_MAX ? 0 : ERR_PEER;
     } else if (m->type != VAULT_KEPT) {
         if (m->type == VAULT_RENDERED)
             a->header = msg_get_slice(m);
@@ -185,7 +207,7 @@ int vault_client_feed(struct vault_client *c, struct msg_in *m) {
     uint32_t keep_ms = 0;
     int r = ERR_PEER;
     if (m->type != VAULT_MINTED && m->type != VAULT_RENDERED && m->type != VAULT_KEPT &&
-        m->type != VAULT_RECALLED)
+        m->type != VAULT_RECALLED && m->type != VAULT_SPOTTED)
         return r;
     uint32_t number = msg_get_u32(m);
     struct vault_request *q = m->err ? NULL : find(c, number);

@@ -12,6 +12,7 @@
 #include "base/msg.h"
 #include "base/secret.h"
 #include "vault/lease.h"
+#include "vault/marks.h"
 #include "vault/vault.h"
 #include "vault/wire.h"
 
@@ -24,6 +25,8 @@ struct vault_answer {
     struct slice der;    /* MINT: the certificate */
     struct slice header; /* RENDER: the field's name, as it is to be written */
     struct secret value; /* RENDER, RECALL: the value; who keeps it moves the struct and zeroes this one */
+    struct slice credential; /* SPOT: its name */
+    enum marks_form form;    /* … and how the secret is written there */
 };
 
 struct vault_request {
@@ -71,10 +74,17 @@ int vault_ask_keep(struct vault_client *c, struct vault_request *r, uint64_t san
                    const struct vault_keep *list, size_t n, size_t *taken);
 int vault_ask_recall(struct vault_client *c, struct vault_request *r, uint64_t sandbox, struct slice key);
 
+/* The marks of the vault's secrets from `from` on. The answer goes to marks_get, not to the client. */
+int vault_ask_marks(struct vault_client *c, uint32_t from);
+
+/* Does a place that looks like it, by mark number `mark`, hold the secret? `digest`: watch_digest of it. ERR_NOTFOUND: no. */
+int vault_ask_spot(struct vault_client *c, struct vault_request *r, uint64_t sandbox, uint32_t mark,
+                   struct slice digest);
+
 void vault_cancel(struct vault_request *r);
 
 /*
- * A message of type VAULT_MINTED, VAULT_RENDERED, VAULT_KEPT or VAULT_RECALLED. 0; or ERR_PEER (malformed, of another type, an answer of
+ * A message of type VAULT_MINTED, VAULT_RENDERED, VAULT_KEPT, VAULT_RECALLED or VAULT_SPOTTED. 0; or ERR_PEER (malformed, of another type, an answer of
  * the wrong kind): the worker can't go on. An answer to a cancelled request is dropped. The message's bytes
  * are wiped when it may have held a secret.
  */

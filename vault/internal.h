@@ -2,6 +2,7 @@
 #ifndef VAULT_INTERNAL_H
 #define VAULT_INTERNAL_H
 
+#include "vault/marks.h"
 #include "vault/vault.h"
 
 /* Where something stands in the text: good as long as the vault, which keeps the text. */
@@ -45,6 +46,7 @@ struct credential {
     size_t nforms;
     char **removes; /* further fields to be taken off */
     size_t nremoves;
+    bool unwatched; /* its secret can't be looked for */
 };
 
 struct vault {
@@ -54,6 +56,7 @@ struct vault {
     size_t text_n;
     struct credential *list;
     size_t n;
+    struct marks *marks; /* of its secrets, from vault_resolve on */
 };
 
 /* An array that grows one by one: room for one more, zeroed, or NULL. `array` is the address of the pointer.

@@ -16,6 +16,10 @@ struct grant {
     struct grant *next;
     uint64_t sandbox;
     struct kept kept;
+    struct misses {
+        uint32_t n;
+        uint64_t since_ms;
+    } misses; /* of on_spot */
     size_t n;
     char names[];
 };
@@ -77,6 +81,7 @@ static int on_grant(struct keeper *k, struct msg_in *in, struct msg_out *out, st
     struct grant *before = *grant_place(k, sandbox);
     if (before) {
         g->kept = before->kept;
+        g->misses = before->misses;
         before->kept = (struct kept){.first = NULL};
     }
     grant_remove(k, sandbox);
@@ -223,6 +228,53 @@ static int on_recall(struct keeper *k, struct msg_in *in, struct msg_out *out, s
     return 0;
 }
 
+static int on_ask_marks(struct keeper *k, struct msg_in *in, struct msg_out *out, struct errmsg *msg) {
+    uint32_t from = msg_get_u32(in);
+    if (msg_end(in))
+        return errmsg_set(msg, ERR_PEER, "malformed question for marks");
+    marks_put(k->vault ? k->vault->marks : NULL, from, out);
+    return 0;
+}
+
+/* May the sandbox's worker be told? */
+static bool may_miss(struct misses *misses, uint64_t now) {
+    if (misses->n && now - misses->since_ms > VAULT_MISSES_MS)
+        misses->n = 0;
+    if (misses->n == 0)
+        misses->since_ms = now;
+    return misses->n < VAULT_MISSES_MAX;
+}
+
+static int on_spot(struct keeper *k, struct msg_in *in, struct msg_out *out, struct errmsg *msg) {
+    struct errmsg why = {""};
+    uint32_t number = msg_get_u32(in);
+    uint64_t sandbox = msg_get_u64(in);
+    uint32_t mark = msg_get_u32(in), credential = 0;
+    struct slice digest = msg_get_slice(in);
+    enum marks_form form = MARKS_PLAIN;
+    if (msg_end(in))
+        return errmsg_set(msg, ERR_PEER, "malformed question about a mark");
+    struct grant *g = *grant_place(k, sandbox);
+    int r = 0;
+    if (!g)
+        r = errmsg_set(&why, ERR_DENIED, "there is no such sandbox");
+    else if (!may_miss(&g->misses, clock_monotonic_ms()))
+        r = errmsg_set(&why, ERR_LIMIT, "too much looked like a secret in the last hour and was none");
+    else if (!k->vault || !marks_confirm(k->vault->marks, mark, digest, &credential, &form))
+        r = errmsg_set(&why, ERR_NOTFOUND, "it is something else");
+    if (r) {
+        if (r == ERR_NOTFOUND)
+            g->misses.n++;
+        put_refusal(out, number, r, &why);
+        return 0;
+    }
+    msg_put_u32(out, number);
+    msg_put_u8(out, 1);
+    msg_put_u8(out, (uint8_t)form);
+    msg_put_str(out, k->vault->list[credential].name);
+    return 0;
+}
+
 /* --- the table ------------------------------------------------------------------------------------------ */
 
 /* All that a keeper does. What is not here it does not do, whoever asks. */
@@ -238,6 +290,8 @@ static const struct request {
     {VAULT_ASK_BINDINGS, VAULT_BINDINGS, KEEPER_WORKER, on_bindings},
     {VAULT_KEEP, VAULT_KEPT, KEEPER_WORKER, on_keep},
     {VAULT_RECALL, VAULT_RECALLED, KEEPER_WORKER, on_recall},
+    {VAULT_ASK_MARKS, VAULT_MARKS, KEEPER_WORKER, on_ask_marks},
+    {VAULT_SPOT, VAULT_SPOTTED, KEEPER_WORKER, on_spot},
 };
 
 int keeper_handle(struct keeper *k, enum keeper_peer peer, struct msg_in *in, struct msg_out *out,

@@ -202,16 +202,28 @@ static void resolve_one(struct vault *v, struct credential *c, unsigned ms, stru
         else if (render_form(f, &s))
             vault_diag_at(d, f->place, NULL, NULL, "credential '%s': no memory for the secret", c->name);
     }
+    int r = marks_add(v->marks, (uint32_t)(c - v->list), secret_slice(&s));
+    c->unwatched = r == ERR_UNSUPPORTED;
+    if (r && !c->unwatched)
+        vault_diag_at(d, c->from, NULL, NULL, "credential '%s': what it is recognised by: %s", c->name,
+                      err_text(r));
 out:
     secret_release(&s);
 }
 
 int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags) {
     struct diags d = {.vault = v, .out = diags};
+    marks_free(v->marks);
+    if (marks_new(&v->marks)) {
+        buf_puts(diags, "exeat: credentials: no memory, or no random numbers\n");
+        return ERR_DENIED;
+    }
     for (size_t i = 0; i < v->n; i++)
         resolve_one(v, &v->list[i], exec_ms, &d);
     if (!vault_diag_end(&d))
         return 0;
+    marks_free(v->marks);
+    v->marks = NULL;
     for (size_t i = 0; i < v->n; i++)
         for (size_t j = 0; j < v->list[i].nforms; j++)
             secret_release(&v->list[i].forms[j].value);

@@ -94,6 +94,10 @@ struct vault_source vault_source(const struct vault *v, size_t i) {
     return (struct vault_source){.kind = v->list[i].kind, .name = v->list[i].argv[0]};
 }
 
+bool vault_watched(const struct vault *v, size_t i) {
+    return !v->list[i].unwatched;
+}
+
 static void release_scopes(struct scope *list, size_t n) {
     for (size_t i = 0; i < n; i++)
         free(list[i].path);
@@ -126,6 +130,7 @@ void vault_free(struct vault *v) {
     for (size_t i = 0; i < v->n; i++)
         release_credential(&v->list[i]);
     free(v->list);
+    marks_free(v->marks);
     free(v->file);
     free(v->folder);
     free(v->text);

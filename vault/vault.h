@@ -88,6 +88,9 @@ struct vault_source {
 /* The source of credential `i`. */
 struct vault_source vault_source(const struct vault *v, size_t i);
 
+/* Whether the secret of credential `i` can be recognised where it should not be (vault/marks.h): from vault_resolve on. */
+bool vault_watched(const struct vault *v, size_t i);
+
 /* --- binding and rendering ------------------------------------------------------------------------------ */
 
 struct vault_origin {

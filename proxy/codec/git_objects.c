@@ -108,7 +108,7 @@ static int objects_grow(struct git_objects *o) {
     return 0;
 }
 
-static int objects_hash(struct git_objects *o, enum git_type type, struct slice data, uint8_t *id) {
+int git_objects_hash(struct git_objects *o, enum git_type type, struct slice data, uint8_t *id) {
     static const char *const names[] = {"", "commit", "tree", "blob", "tag"};
     char head[32];
     int n = snprintf(head, sizeof head, "%s %zu", names[type], data.n) + 1;
@@ -151,7 +151,7 @@ static int objects_keep(struct git_objects *o, enum git_type type, char *data, s
                         bool pushed, uint32_t *number) {
     uint8_t id[GIT_ID_MAX];
     struct slice contents = slice_make(data, size);
-    int r = objects_hash(o, type, contents, id);
+    int r = git_objects_hash(o, type, contents, id);
     size_t found = r ? GIT_IDS_NONE : git_ids_find(&o->ids, id);
     if (r == 0 && found == GIT_IDS_NONE) {
         struct git_object object = {

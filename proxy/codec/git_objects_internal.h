@@ -42,6 +42,9 @@ void git_objects_unaccount(struct git_objects *o, size_t less);
  * ERR_NOMEM. */
 int git_objects_room(struct git_objects *o, void *given, size_t size, size_t n, size_t *room, void **list);
 
+/* The id of an object with these contents. 0, ERR_CRYPTO. */
+int git_objects_hash(struct git_objects *o, enum git_type type, struct slice data, uint8_t *id);
+
 /* Takes `data` (malloc'd) whatever comes of it. The deltas that waited for it are made. 0: *number is the object's.
  * Else o->error says why. */
 int git_objects_take(struct git_objects *o, enum git_type type, char *data, size_t size, bool pushed,

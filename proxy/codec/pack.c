@@ -91,6 +91,8 @@ void pack_release(struct pack *p) {
     p->sum = NULL;
     free(p->now.data);
     p->now.data = NULL;
+    free(p->whole);
+    p->whole = NULL;
     places_release(p);
 }
 
@@ -137,6 +139,11 @@ static bool pack_is_delta(const struct pack *p) {
     return p->now.type == PACK_OFS_DELTA || p->now.type == PACK_REF_DELTA;
 }
 
+/* Is it short enough to be looked through as a whole, though it is not kept? */
+static bool pack_is_short(const struct pack *p) {
+    return p->watch && !p->now.data && !pack_is_delta(p) && p->now.size < PACK_WHOLE;
+}
+
 /* What the delta builds on: by its place, or (then *id is set) by an id. */
 static struct git_place pack_base_of(struct pack *p, const uint8_t **id) {
     struct git_place base = {GIT_PLACE_LOST, GIT_NONE};
@@ -149,6 +156,8 @@ static struct git_place pack_base_of(struct pack *p, const uint8_t **id) {
 static bool pack_wants(struct pack *p) {
     const uint8_t *id;
     struct git_place base = pack_base_of(p, &id);
+    if (p->nothing_kept)
+        return false;
     switch (p->now.type) {
     case GIT_TYPE_COMMIT:
     case GIT_TYPE_TAG: return true;
@@ -179,7 +188,9 @@ static int pack_begin_body(struct pack *p, size_t base) {
         return ERR_INTERNAL;
     if (!pack_wants(p)) {
         p->deltas_lost += pack_is_delta(p);
-        return 0;
+        if (pack_is_short(p) && !p->whole)
+            p->whole = malloc(PACK_WHOLE);
+        return pack_is_short(p) && !p->whole ? ERR_NOMEM : 0;
     }
     if (p->now.size > limits->object)
         return errmsg_set(&p->error, ERR_LIMIT, "a commit or tree takes more than %zu MiB",
@@ -240,6 +251,57 @@ static int pack_back(struct pack *p, uint8_t c) {
     return pack_begin_body(p, places_find(p, p->now.at - p->now.back));
 }
 
+/* ---- the watch ---- */
+
+static int pack_watched(struct pack *p, int r) {
+    switch (r) {
+    case 0: return 0;
+    case ERR_PARSE: return pack_bad(p, "a malformed delta");
+    case ERR_LIMIT:
+        return errmsg_set(&p->error, r, "too much of it looks like a secret that is not to leave");
+    default: return r;
+    }
+}
+
+/* Where what was just found is. */
+static void pack_place(struct pack *p, size_t from, const char *data) {
+    struct watch_place place = {.size = p->watch->makes};
+    if (from == p->watch->nhits)
+        return;
+    if (!pack_is_delta(p)) {
+        enum git_type type = (enum git_type)p->now.type;
+        place.type = (uint8_t)type;
+        place.size = p->now.size;
+        if (data && git_objects_hash(p->into, type, slice_make(data, (size_t)place.size), place.id) == 0)
+            place.id_size = (uint8_t)p->into->id_size;
+    }
+    for (size_t i = from; i < p->watch->nhits; i++)
+        p->watch->hits[i].place = place;
+}
+
+/* Bytes of an object that is neither kept nor short. */
+static int pack_watch_part(struct pack *p, struct slice part) {
+    size_t before = p->watch->nhits;
+    int r = pack_is_delta(p) ? watch_delta(p->watch, part) : watch_feed(p->watch, part);
+    pack_place(p, before, NULL);
+    return pack_watched(p, r);
+}
+
+/* … and its end; of others (data) all of it. */
+static int pack_watch_end(struct pack *p, const char *data) {
+    size_t before = p->watch->nhits;
+    int r;
+    if (pack_is_delta(p)) {
+        r = data ? watch_delta(p->watch, slice_make(data, (size_t)p->now.size)) : 0;
+        int end = watch_delta_end(p->watch);
+        r = r ? r : end;
+    } else {
+        r = data ? watch_whole(p->watch, slice_make(data, (size_t)p->now.size)) : watch_end(p->watch);
+    }
+    pack_place(p, before, data);
+    return pack_watched(p, r);
+}
+
 /* ---- bodies ---- */
 
 /* A delta that is not kept makes a blob, for all that is known. */
@@ -258,9 +320,13 @@ static int pack_end_body(struct pack *p) {
     struct git_place what = {GIT_PLACE_OBJECT, GIT_NONE};
     char *data = p->now.data;
     size_t size = (size_t)p->now.size;
-    int r = 0;
+    int r = p->watch ? pack_watch_end(p, pack_is_short(p) ? p->whole : data) : 0;
     p->now.data = NULL;
     p->objects_seen++;
+    if (r) {
+        free(data);
+        return r;
+    }
     if (!data) {
         what.kind = GIT_PLACE_LOST;
         r = pack_is_delta(p) ? pack_lost_delta(p) : 0;
@@ -295,8 +361,9 @@ static int pack_body(struct pack *p, struct slice in, size_t *used) {
     char discard[PACK_DISCARD];
     z_stream *z = p->stream;
     uint64_t left = p->now.size + 1 - p->now.came;
-    size_t room = p->now.data || left < sizeof discard ? (size_t)left : sizeof discard;
-    char *to = p->now.data ? p->now.data + p->now.came : discard;
+    char *keep = pack_is_short(p) ? p->whole : p->now.data;
+    size_t room = keep || left < sizeof discard ? (size_t)left : sizeof discard;
+    char *to = keep ? keep + p->now.came : discard;
     z->next_in = (z_const Bytef *)(uintptr_t)in.p;
     z->avail_in = in.n > UINT32_MAX ? UINT32_MAX : (uInt)in.n;
     z->next_out = (Bytef *)to;
@@ -316,6 +383,8 @@ static int pack_body(struct pack *p, struct slice in, size_t *used) {
     if (p->now.came > p->now.size)
         return pack_bad(p, "more data than its header says");
     int r = pack_check_ratio(p, made, *used);
+    if (r == 0 && p->watch && !keep)
+        r = pack_watch_part(p, slice_make(to, made));
     if (r)
         return r;
     if (zr == Z_STREAM_END)

@@ -5,7 +5,8 @@
  *     pack_init - pack_feed … (ERR_INCOMPLETE) … pack_feed (0) - pack_release
  *
  * Blobs are inflated to find where the next object begins, and never kept; neither are deltas of blobs. What the pack
- * says about sizes is kept in numbers only.
+ * says about sizes is kept in numbers only. With a watch (watch.h) all that is inflated is also looked through for a
+ * vault's secrets: files, commits, tags and trees whole, of deltas what they add.
  *
  * Hostile input is the rule. Every number is checked before it is used, what is kept is bounded by the store's limits,
  * what is only inflated by its ratio to what came in, and an object must inflate to the very size that its header says:
@@ -16,6 +17,7 @@
 #define PROXY_CODEC_PACK_H
 
 #include "proxy/codec/git_objects.h"
+#include "proxy/codec/watch.h"
 
 struct pack_limits {
     uint32_t objects;       /* in the pack */
@@ -29,6 +31,8 @@ void pack_limits_default(struct pack_limits *limits);
 struct pack_place; /* what became of the object at an offset */
 
 #define PACK_HEAD_MAX 20 /* of a delta: two sizes */
+#define PACK_WHOLE                                                                                           \
+    (256u << 10) /* bytes of a file that a watch can name by its id; longer ones by their length */
 
 struct pack {
     /* results */
@@ -42,9 +46,14 @@ struct pack {
     uint64_t inflated; /* bytes that came out of zlib */
     struct errmsg error;
 
+    /* to be set before the first byte, if at all */
+    struct watch *watch; /* borrowed */
+    bool nothing_kept;   /* nothing goes into the store */
+
     /* private */
     struct pack_limits limits;
     struct git_objects *into;
+    char *whole; /* a short file, for the watch */
     bool pushed;
     int state;
     int err;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "ca/leaf.h"
 #include "proxy/codec/lfs.h"
+#include "proxy/codec/watch.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/tunnel.h"
 #include "proxy/flow/xchg.h"
@@ -193,6 +194,7 @@ void engine_free(struct engine *engine) {
     leaf_cache_free(engine->leaves);
     SSL_CTX_free(engine->tls);
     bindings_free(engine->bindings);
+    watch_table_free(engine->watched);
     buf_release(&engine->text);
     buf_release(&engine->text2);
     buf_release(&engine->ca_pem);
@@ -223,6 +225,11 @@ void engine_set_bindings(struct engine *engine, struct bindings *bindings) {
     engine->bindings = bindings;
     if (first && engine_may_accept(engine))
         engine_set_accepting(engine, true);
+}
+
+void engine_set_watched(struct engine *engine, struct watch_table *watched) {
+    watch_table_free(engine->watched);
+    engine->watched = watched;
 }
 
 /* A connection was turned away for want of room: said once in a while, so that it does not become a flood. */

@@ -8,7 +8,7 @@
  * recorder (proxy/flow/record.h), all made by the worker's main before, and freed by it after engine_free.
  *
  * Life cycle, in the worker:
- *     engine_new - engine_set_bindings - engine_add_sandbox … engine_remove_sandbox - engine_drain - engine_free
+ *     engine_new - engine_set_watched - engine_set_bindings - engine_add_sandbox … engine_remove_sandbox - engine_drain - engine_free
  * All calls are on the event base's thread. Callbacks may call anything but engine_free.
  */
 #ifndef PROXY_FLOW_ENGINE_H
@@ -26,6 +26,7 @@ struct policy;       /* policy/policy.h */
 struct recorder;     /* proxy/flow/recorder.h */
 struct upstream;     /* proxy/flow/upstream.h: pool, resolver and dialler of the worker */
 struct vault_client; /* vault/client.h */
+struct watch_table;  /* proxy/codec/watch.h */
 
 struct engine;
 
@@ -68,6 +69,10 @@ void engine_free(struct engine *engine);
 /* The keeper's word on which hosts credentials are bound to (VAULT_BINDINGS). Taken; replaces the earlier one. Until
  * the first has come, the engine accepts no connection: no request could be judged to be free of credentials. */
 void engine_set_bindings(struct engine *engine, struct bindings *bindings);
+
+/* What the vault's secrets are recognised by, which no push may hold: before the bindings. Taken. Without a call, or NULL:
+ * there are none. */
+void engine_set_watched(struct engine *engine, struct watch_table *watched);
 
 #define ENGINE_LISTENERS_MAX 8
 #define ENGINE_NAME_MAX      128

@@ -27,6 +27,7 @@ void gitgate_free(struct gitgate *gate) {
     gitgate_look_free(gate->look);
     gitask_free(gate->ask);
     gitproof_free(gate->proof);
+    spot_end(&gate->spot);
     gate_answer_free(gate->answer);
     free(gate->wants);
     free(gate->refs);
@@ -110,7 +111,7 @@ void gitgate_conclude(struct xchg *x) {
     struct gitgate *gate = x->gate;
     if (gitgate_proved(gate) && gate->needs && !gate->looked && gitgate_look(x))
         return;
-    if (!gate_permits(x) || gitgate_limited(x))
+    if (!gate_permits(x) || !gitgate_clean(x) || gitgate_limited(x))
         return;
     gitgate_look_free(gate->look);
     gate->look = NULL;
@@ -118,6 +119,7 @@ void gitgate_conclude(struct xchg *x) {
     gate->ask = NULL;
     gitproof_free(gate->proof);
     gate->proof = NULL;
+    spot_end(&gate->spot);
     gate->phase = GATE_PASSED;
     if (x->state == XCHG_SECTION) {
         xchg_go(x);
@@ -155,6 +157,7 @@ static int gate_take(struct xchg *x, struct slice plain) {
             return r;
     }
     gitproof_feed(gate->proof, plain);
+    gitgate_spot(x);
     return ERR_INCOMPLETE;
 }
 

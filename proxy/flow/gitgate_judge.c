@@ -103,13 +103,19 @@ int gitgate_judge(struct xchg *x) {
         gitgate_refuse(x, SLICE_NONE);
         return ERR_DENIED;
     }
-    if (gate->nwants == 0 && gate->needs == 0) {
+    gitgate_watch(x);
+    bool asks = gate->nwants || gate->needs;
+    if (!asks && !gate->watches) {
         if (gitgate_limited(x))
             return ERR_DENIED;
         gate->phase = GATE_PASSED;
         return 0;
     }
-    gate->proof = gitproof_new(gate->push.caps.id_digits, gate->needs & POLICY_PACK_PATHS,
+    gate->proof = gitproof_new(gate->push.caps.id_digits,
+                               !asks                             ? GITPROOF_NOTHING
+                               : gate->needs & POLICY_PACK_PATHS ? GITPROOF_TREES
+                                                                 : GITPROOF_COMMITS,
+                               gate->spot.state == SPOT_CLEAR && gate->watches ? &gate->spot.watch : NULL,
                                &x->box->engine->proof_memory);
     if (!gate->proof) {
         gitgate_unreadable(x, "no-memory", "out of memory");

@@ -209,6 +209,25 @@ void gitgate_refuse_changed(struct xchg *x) {
     gate_say(&why);
 }
 
+void gitgate_refuse_secret(struct xchg *x) {
+    struct gitgate *gate = x->gate;
+    const char *failed = gate->spot.state == SPOT_CLEAR ? gitproof_failed(gate->proof) : NULL;
+    struct buf reason, note;
+    buf_init(&reason, 4096);
+    buf_init(&note, 4096);
+    if (failed)
+        buf_printf(&reason, "it can't be looked through for secrets of the vault: %.900s", failed);
+    else
+        spot_reason(&gate->spot, &reason);
+    spot_hint(&gate->spot, &note);
+    struct gate_why why = {.x = x, .word = "refused", .reason = buf_slice(&reason), .note = buf_slice(&note)};
+    gate_cut(x);
+    xchg_record(x, true, gate->spot.state == SPOT_FOUND ? "secret" : "secret-unknown", why.reason);
+    gate_say(&why);
+    buf_release(&reason);
+    buf_release(&note);
+}
+
 void gitgate_refuse_unproved(struct xchg *x) {
     char note[ERRMSG_MAX] = "";
     const char *failed = gitproof_failed(x->gate->proof);

@@ -1,7 +1,7 @@
 /*
  * What the files of the gate for pushes share (gitgate.h): what it knows of one push, and the way from one file to the
- * next. gitgate.c reads, gitgate_judge.c turns what was read into facts and asks the policy, gitgate_refuse.c says no,
- * gitgate_answer.c reads what the server says.
+ * next. gitgate.c reads, gitgate_judge.c turns what was read into facts and asks the policy, gitgate_spot.c has secrets
+ * looked for, gitgate_refuse.c says no, gitgate_answer.c reads what the server says.
  */
 #ifndef PROXY_FLOW_GITGATE_STATE_H
 #define PROXY_FLOW_GITGATE_STATE_H
@@ -11,6 +11,7 @@
 #include "proxy/codec/gunzip.h"
 #include "proxy/flow/gitproof.h"
 #include "proxy/flow/record.h"
+#include "proxy/flow/spot.h"
 
 struct gate_answer;
 struct gitask;
@@ -50,7 +51,21 @@ struct gitgate {
     uint64_t most_size, most_blob; /* beyond them no rule permits it; 0: there is no such limit */
     struct gate_look *look;        /* what the push brings; NULL: not looked at (yet) */
     bool looked;
+    bool watches; /* the pack is looked through for secrets of the vault's */
+    bool waits;   /* … and the keeper's word on what was found is waited for */
+    struct spot spot;
 };
+
+/* ---- gitgate_spot.c ---- */
+
+/* The vault has secrets that could be recognised: from here on the pack is looked through for them. */
+void gitgate_watch(struct xchg *x);
+
+/* More of the pack has been looked through. */
+void gitgate_spot(struct xchg *x);
+
+/* Is it known that no secret is in the push? False: it is refused, or gitgate_conclude will be called again. */
+bool gitgate_clean(struct xchg *x);
 
 /* ---- gitgate_judge.c ---- */
 
@@ -107,6 +122,9 @@ void gitgate_refuse_unproved(struct xchg *x);
 
 /* … because the rule that permits it lends another credential than it was begun with. */
 void gitgate_refuse_changed(struct xchg *x);
+
+/* … because a secret of the vault's is in it, or it can't be told whether one is. */
+void gitgate_refuse_secret(struct xchg *x);
 
 /* The push is permitted. True: the rule's limit is used up, so it is refused. */
 bool gitgate_limited(struct xchg *x);

@@ -12,7 +12,8 @@ struct gitproof {
     struct errmsg why, reason;
 };
 
-struct gitproof *gitproof_new(int id_digits, bool trees, struct git_memory *worker) {
+struct gitproof *gitproof_new(int id_digits, enum gitproof_keep keep, struct watch *watch,
+                              struct git_memory *worker) {
     struct git_objects_limits limits;
     struct pack_limits pack;
     struct gitproof *proof = calloc(1, sizeof *proof);
@@ -21,11 +22,14 @@ struct gitproof *gitproof_new(int id_digits, bool trees, struct git_memory *work
     git_objects_limits_default(&limits);
     pack_limits_default(&pack);
     proof->memory = (struct git_memory){.limit = worker->limit / 2, .of = worker};
-    if (git_objects_init(&proof->objects, (unsigned)id_digits / 2, trees, &limits, &proof->memory) ||
+    if (git_objects_init(&proof->objects, (unsigned)id_digits / 2, keep == GITPROOF_TREES, &limits,
+                         &proof->memory) ||
         pack_init(&proof->pack, &proof->objects, true, &pack)) {
         gitproof_free(proof);
         return NULL;
     }
+    proof->pack.watch = watch;
+    proof->pack.nothing_kept = keep == GITPROOF_NOTHING;
     return proof;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Proving what a push does by its pack: is an update a fast-forward?
+ * Proving what a push does by its pack: is an update a fast-forward? And looking it through for secrets.
  *
  * The pack is read as it streams by (proxy/codec/pack.h). What its commits say about their parents is true by their
  * hashes; what they don't say is not proved, but by further commits that the server is asked for (gitask.h).
@@ -14,9 +14,13 @@
 
 struct gitproof;
 
-/* id_digits: 40 or 64. `trees`: what the push changes is asked, too. `worker` is the account of all that are under way;
- * this one may take half of it. NULL: out of memory. */
-struct gitproof *gitproof_new(int id_digits, bool trees, struct git_memory *worker);
+/* What of the pack is kept, for questions: nothing is asked; how commits descend from one another; what they change, too. */
+enum gitproof_keep { GITPROOF_NOTHING, GITPROOF_COMMITS, GITPROOF_TREES };
+
+/* id_digits: 40 or 64. `watch` (NULL: none): has the pack looked through for secrets; borrowed. `worker` is the account of all
+ * that are under way; this one may take half of it. NULL: out of memory. */
+struct gitproof *gitproof_new(int id_digits, enum gitproof_keep keep, struct watch *watch,
+                              struct git_memory *worker);
 void gitproof_free(struct gitproof *proof); /* after all that draws on its memory */
 
 /* The account of this push. */

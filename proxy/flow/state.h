@@ -23,6 +23,7 @@ struct conn;
 struct leaf_cache;
 struct mint;
 struct upstream_pool;
+struct watch_table;
 struct xchg;
 
 struct box;
@@ -59,6 +60,7 @@ struct engine {
     SSL_CTX *tls; /* of every handshake until its leaf is known */
     struct leaf_cache *leaves;
     struct bindings *bindings;
+    struct watch_table *watched; /* NULL: no secret is to be looked for */
     struct box *boxes;
     struct mint *mints; /* questions to the keeper under way */
     struct buf ca_pem;

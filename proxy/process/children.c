@@ -249,11 +249,15 @@ static int on_ready(struct child *child, struct msg_in *m) {
     struct slice pem = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
     uint32_t hash = child->role == ROLE_KEEPER ? msg_get_u32(m) : 0;
     bool unlocked = child->role == ROLE_KEEPER && msg_get_u8(m);
+    struct slice unwatched = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
     if (msg_end(m) < 0)
         return ERR_PEER;
     child->ready = true;
     if (unlocked && c->prepared->vault && c->prepared->config->verbosity == IPC_ALL)
         log_warn("secrets can't be locked in memory (limit: ulimit -l): they could be written to swap");
+    if (unwatched.n && policy_may_push(c->prepared->sandbox.policy))
+        log_warn("not looked for in pushes, since it is too short or too simple: the secret of %.*s",
+                 SLICE_ARG(unwatched));
     if (child->role == ROLE_KEEPER) {
         struct msg_out begin;
         msg_begin(&begin, out_memory, sizeof out_memory, IPC_START);

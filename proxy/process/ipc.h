@@ -29,7 +29,8 @@
  *     IPC_START           fd log (append), u8 verbosity, str redis ("": none)
  *   from every role
  *     IPC_READY           keeper: str ca.pem, u32 hash of its subject, u8 1 if secrets could not be locked in
- *                         memory; others nothing. It is confined
+ *                         memory, str the names of credentials whose secrets can't be looked for; others nothing.
+ *                         It is confined
  *     IPC_FAILED          str what was wrong, whole lines, for the user
  *     IPC_DRAINED         (nothing): it ends now
  *   from the keeper

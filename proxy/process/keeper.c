@@ -109,6 +109,17 @@ static int load(struct keeper_process *k, int state_fd, const char *path, int te
     return r;
 }
 
+/* Whose secrets can't be looked for, in words; as many as fit. */
+static void put_unwatched(const struct vault *v, struct msg_out *m) {
+    struct buf names;
+    buf_init(&names, 4096);
+    for (size_t i = 0; v && i < vault_count(v); i++)
+        if (!vault_watched(v, i))
+            buf_printf(&names, "%s'%s'", buf_len(&names) ? ", " : "", vault_name(v, i));
+    msg_put_slice(m, buf_slice(&names));
+    buf_release(&names);
+}
+
 static int start(struct keeper_process *k, struct msg_in *m) {
     int state_fd = msg_get_fd(m);
     struct slice name = msg_get_slice(m);
@@ -128,6 +139,7 @@ static int start(struct keeper_process *k, struct msg_in *m) {
         msg_put_slice(&ready, ca_root_pem(k->root));
         msg_put_u32(&ready, ca_root_hash(k->root));
         msg_put_u8(&ready, secret_unlocked());
+        put_unwatched(k->vault, &ready);
         r = role_ready(&k->role, CONFINE_KEEPER, &ready);
     }
     buf_release(&diags);

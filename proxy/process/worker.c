@@ -16,6 +16,7 @@
 #include "ca/upstream.h"
 #include "netns/names.h"
 #include "policy/policy.h"
+#include "proxy/codec/watch.h"
 #include "proxy/flow/engine.h"
 #include "proxy/flow/limits.h"
 #include "proxy/flow/nameserver.h"
@@ -70,7 +71,8 @@ struct worker_process {
     struct upstream *upstream;
     struct recorder *recorder;
     struct vault_client *vault;
-    struct event *expire; /* of leases */
+    struct marks_told marks; /* until all are there */
+    struct event *expire;    /* of leases */
     bool expiring;
     struct engine *engine;
     struct worker_sandbox *sandboxes;
@@ -144,8 +146,24 @@ static void on_expire(evutil_socket_t fd, short what, void *arg) {
         expire_soon(w);
 }
 
+/* What secrets are recognised by comes first: without it no push could be judged. Then hosts. */
+static int on_marks(struct worker_process *w, struct msg_in *m) {
+    struct watch_table *watched = NULL;
+    int r = marks_get(m, &w->marks);
+    if (r == 0 && w->marks.n < w->marks.total)
+        return vault_ask_marks(w->vault, w->marks.n);
+    if (r == 0 && w->marks.n)
+        r = watch_table_new(&w->marks.key, w->marks.list, w->marks.n, &watched);
+    if (r == 0)
+        engine_set_watched(w->engine, watched);
+    marks_told_release(&w->marks);
+    return r ? r : vault_ask_bindings(w->vault);
+}
+
 static int on_keeper(struct channel *c, struct msg_in *m) {
     struct worker_process *w = c->arg;
+    if (m->type == VAULT_MARKS)
+        return on_marks(w, m);
     if (m->type != VAULT_BINDINGS) {
         int r = vault_client_feed(w->vault, m);
         if (r == 0 && m->type == VAULT_RENDERED && !w->expiring)
@@ -270,7 +288,7 @@ static int start(struct worker_process *w, struct msg_in *m) {
     if (make_engine(w, ca_pem, log_query, push_memory, &msg) < 0)
         return failed(w, &msg);
     int r = role_ready_plain(&w->role, CONFINE_WORKER);
-    return r < 0 ? r : vault_ask_bindings(w->vault);
+    return r < 0 ? r : vault_ask_marks(w->vault, 0);
 }
 
 /* --- sandboxes ---------------------------------------------------------------------------------------------------- */

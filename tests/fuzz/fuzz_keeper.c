@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char text[] = "credential a\n for https://a.test/x/** http://b.test:8080\n from env EXEAT_FUZZ\n"
                            " inject basic u for https://a.test\n inject header X-Key\n remove Cookie\n"
-                           "credential b\n for https://c.test\n from env EXEAT_FUZZ\n inject bearer\n";
+                           "credential b\n for https://c.test\n from env EXEAT_FUZZ_B\n inject bearer\n";
 
 static struct vault *vault;
 static struct keeper *keeper;
@@ -44,6 +44,7 @@ static void set_up(void) {
     struct msg_in in;
     buf_init(&diags, 65536);
     setenv("EXEAT_FUZZ", "SECRET-FUZZ", 1);
+    setenv("EXEAT_FUZZ_B", "SECRET-FUZZ-that-is-looked-for", 1);
     check(vault_parse("fuzz", "", slice_str(text), &vault, &diags) == 0);
     check(vault_resolve(vault, 1000, &diags) == 0);
     check(keeper_new(vault, mint, NULL, &keeper, NULL) == 0);
@@ -109,7 +110,7 @@ static void keeper_says(const uint8_t *bytes, size_t n) {
     struct msg_in in;
     int told = 0;
     struct vault_request mint_one = {.done = on_done, .arg = &told}, render_one = mint_one,
-                         keep_one = mint_one, recall_one = mint_one;
+                         keep_one = mint_one, recall_one = mint_one, spot_one = mint_one;
     struct vault_keep keep = {.seconds = 1};
     size_t taken;
     if (msg_parse(&in, bytes, n))
@@ -121,7 +122,14 @@ static void keeper_says(const uint8_t *bytes, size_t n) {
         }
         return;
     }
+    if (in.type == VAULT_MARKS) {
+        struct marks_told marks = {.n = 0};
+        (void)marks_get(&in, &marks);
+        marks_told_release(&marks);
+        return;
+    }
     check(vault_client_new(swallow, NULL, &client) == 0);
+    check(vault_ask_spot(client, &spot_one, 1, 0, SLICE("digest")) == 0);
     check(vault_ask_mint(client, &mint_one, SLICE("a.test"), SLICE("k")) == 0);
     check(vault_ask_render(client, &render_one, 1, SLICE("a"), &o, SLICE("/")) == 0);
     check(vault_ask_keep(client, &keep_one, 1, &keep, 1, &taken) == 0 && taken == 1);

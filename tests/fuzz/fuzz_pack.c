@@ -1,7 +1,8 @@
 /*
  * Fuzz harness for packs and the store that they fill: any cut gives the same end and the same objects, what is kept
  * stays below its limit, every object is found again by its id, and questions about history have an answer. The first
- * byte chooses the hash and whether trees are kept. What stands behind a pack is another one, of the server's.
+ * byte chooses the hash, whether trees are kept, whether the pack is looked through for secrets (which any cut finds in the
+ * same places), and whether anything is kept at all. What stands behind a pack is another one, of the server's.
  */
 #include <stdlib.h>
 
@@ -14,12 +15,33 @@ static void must(bool truth) {
         abort();
 }
 
-static int feed(struct git_objects *o, struct slice in, size_t piece, bool pushed, size_t *taken) {
+/* Two that overlap, and one that is a part of a third. */
+static struct watch_table *secrets(void) {
+    static const char *const list[] = {"SECRET-FUZZ-0123456789", "FUZZ-0123456789-more-of-it",
+                                       "-0123456789-"};
+    static const struct watch_key key = {.factor = UINT64_C(0x9e3779b97f4a7c15)};
+    static struct watch_table *table;
+    struct watchmark marks[4];
+    size_t n = 0;
+    for (; n < 3; n++)
+        marks[n] =
+            (struct watchmark){watch_print(watch_product(key.factor, list[n])),
+                               (uint32_t)strlen(list[n]) - WATCH_GRAM, (uint32_t)strlen(list[n]), false};
+    marks[n++] = (struct watchmark){watch_print(watch_product(key.factor, list[1] + 13)), 5, 13, true};
+    if (!table)
+        must(watch_table_new(&key, marks, n, &table) == 0);
+    return table;
+}
+
+static int feed(struct git_objects *o, uint8_t how, struct watch *watch, struct slice in, size_t piece,
+                bool pushed, size_t *taken) {
     struct pack_limits limits;
     struct pack p;
     pack_limits_default(&limits);
     limits.inflate_free = 64 << 20; /* beyond it the cut may decide when the limit is met */
     must(pack_init(&p, o, pushed, &limits) == 0);
+    p.watch = how & 4 && pushed ? watch : NULL;
+    p.nothing_kept = how & 8;
     int r = ERR_INCOMPLETE;
     *taken = 0;
     for (size_t used; *taken < in.n && r == ERR_INCOMPLETE; *taken += used) {
@@ -34,15 +56,18 @@ static int feed(struct git_objects *o, struct slice in, size_t piece, bool pushe
 }
 
 /* One store, filled from two packs. */
-static int run(struct git_objects *o, struct git_memory *memory, uint8_t how, struct slice in, size_t piece) {
+static int run(struct git_objects *o, struct git_memory *memory, struct watch *watch, uint8_t how,
+               struct slice in, size_t piece) {
     struct git_objects_limits limits;
     size_t taken;
     git_objects_limits_default(&limits);
     limits.object = 1 << 16;
     limits.made = 4 << 20;
     must(git_objects_init(o, how & 1 ? 32 : 20, how & 2, &limits, memory) == 0);
-    int r = feed(o, in, piece, true, &taken);
-    return r ? r : feed(o, slice_from(in, taken), piece, false, &taken);
+    must(watch_init(watch, secrets()) == 0);
+    int r = feed(o, how, watch, in, piece, true, &taken);
+    must((watch->nhits == 0 || how & 4) && (o->ids.n <= 1 || !(how & 8)));
+    return r ? r : feed(o, how, NULL, slice_from(in, taken), piece, false, &taken);
 }
 
 static void check(const struct git_objects *o) {
@@ -67,12 +92,18 @@ static void check(const struct git_objects *o) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct git_memory memory[2] = {{.limit = 1 << 20}, {.limit = 1 << 20}};
     struct git_objects whole, bytes;
+    struct watch found, found_too;
     if (size == 0)
         return 0;
     struct slice in = slice_make(data + 1, size - 1);
-    int r = run(&whole, &memory[0], data[0], in, size), r2 = run(&bytes, &memory[1], data[0], in, 1);
+    int r = run(&whole, &memory[0], &found, data[0], in, size),
+        r2 = run(&bytes, &memory[1], &found_too, data[0], in, 1);
     must((r == 0) == (r2 == 0) && whole.ids.n == bytes.ids.n && whole.waiting == bytes.waiting &&
          whole.forgotten == bytes.forgotten);
+    must(r || (found.nhits == found_too.nhits &&
+               memcmp(found.hits, found_too.hits, found.nhits * sizeof *found.hits) == 0));
+    watch_release(&found);
+    watch_release(&found_too);
     check(&whole);
     git_objects_release(&whole);
     git_objects_release(&bytes);

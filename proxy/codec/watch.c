@@ -1,0 +1,177 @@
+#include "proxy/codec/watch.h"
+
+#include <stdlib.h>
+
+#define WATCH_WINDOW   65536 /* bytes beside those that have to be kept */
+#define WATCH_BITS     16    /* of an index into the set of bits; more where there are many marks … */
+#define WATCH_BITS_MAX 21
+#define WATCH_SPARSE   64          /* … so that so many bits are there for each */
+#define WATCH_FREE     (64u << 20) /* bytes that may be digested, whatever was seen; beyond them … */
+#define WATCH_TIMES    4           /* … so many for each byte seen */
+#define WATCH_COST     256         /* what a digest costs beside its bytes, in bytes */
+
+struct watch_table {
+    struct watch_key key;
+    uint64_t *bits;
+    unsigned shift; /* of a product, to be an index into the bits */
+    size_t n;
+    struct row {
+        struct watchmark mark;
+        uint32_t number;
+    } * rows;       /* ascending by fingerprints */
+    size_t longest; /* of all secrets */
+    size_t after;   /* the most bytes that follow those of a fingerprint */
+};
+
+static int compare_rows(const void *a, const void *b) {
+    uint64_t x = ((const struct row *)a)->mark.print, y = ((const struct row *)b)->mark.print;
+    return x < y ? -1 : x > y;
+}
+
+int watch_table_new(const struct watch_key *key, const struct watchmark *marks, size_t n,
+                    struct watch_table **out) {
+    unsigned bits = WATCH_BITS;
+    while (bits < WATCH_BITS_MAX && (1u << bits) / WATCH_SPARSE < n)
+        bits++;
+    struct watch_table *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return ERR_NOMEM;
+    t->key = *key;
+    t->shift = 64 - bits;
+    t->bits = calloc((1u << bits) / 64, sizeof *t->bits);
+    t->rows = calloc(n + 1, sizeof *t->rows);
+    if (!t->bits || !t->rows) {
+        watch_table_free(t);
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bit = marks[i].print >> (WATCH_PRINT_BITS - bits);
+        t->bits[bit / 64] |= UINT64_C(1) << bit % 64;
+        t->rows[i] = (struct row){marks[i], (uint32_t)i};
+        t->longest = marks[i].length > t->longest ? marks[i].length : t->longest;
+        t->after = marks[i].after > t->after ? marks[i].after : t->after;
+    }
+    t->n = n;
+    qsort(t->rows, n, sizeof *t->rows, compare_rows);
+    *out = t;
+    return 0;
+}
+
+void watch_table_free(struct watch_table *table) {
+    if (!table)
+        return;
+    free(table->bits);
+    free(table->rows);
+    free(table);
+}
+
+int watch_init(struct watch *w, const struct watch_table *table) {
+    *w = (struct watch){.table = table, .at = WATCH_GRAM};
+    w->cap = table->longest + table->after + WATCH_WINDOW;
+    w->window = malloc(w->cap);
+    return w->window ? 0 : ERR_NOMEM;
+}
+
+void watch_release(struct watch *w) {
+    free(w->window);
+    w->window = NULL;
+}
+
+/* ---- hits ---- */
+
+static int watch_hit(struct watch *w, uint32_t number, struct slice bytes) {
+    uint8_t digest[WATCH_DIGEST_SIZE];
+    w->digested += bytes.n + WATCH_COST;
+    if (w->digested > WATCH_FREE && w->digested / WATCH_TIMES > w->seen)
+        return ERR_LIMIT;
+    int r = watch_digest(&w->table->key, bytes, digest);
+    for (size_t i = 0; r == 0 && i < w->nhits; i++)
+        if (w->hits[i].mark == number && memcmp(w->hits[i].digest, digest, sizeof digest) == 0)
+            return 0;
+    if (r == 0 && w->nhits == WATCH_HITS_MAX)
+        r = ERR_LIMIT;
+    if (r)
+        return r;
+    struct watch_hit *hit = &w->hits[w->nhits++];
+    *hit = (struct watch_hit){.mark = number};
+    memcpy(hit->digest, digest, sizeof digest);
+    return 0;
+}
+
+/* Does a mark fit the eight bytes that end at `end`, and is all of its secret there? */
+static int watch_look(struct watch *w, struct slice run, size_t end, uint64_t print) {
+    const struct watch_table *t = w->table;
+    size_t low = 0, high = t->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->rows[middle].mark.print < print)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    int r = 0;
+    for (; r == 0 && low < t->n && t->rows[low].mark.print == print; low++) {
+        const struct watchmark *mark = &t->rows[low].mark;
+        if (mark->after > run.n - end || mark->length > end + mark->after || (mark->part && !w->parts))
+            continue;
+        r = watch_hit(w, t->rows[low].number, slice_sub(run, end + mark->after - mark->length, mark->length));
+    }
+    return r;
+}
+
+/* All groups of eight bytes that end from `from` to `to`. */
+static int watch_scan(struct watch *w, struct slice run, size_t from, size_t to) {
+    const uint64_t factor = w->table->key.factor, *bits = w->table->bits;
+    const unsigned shift = w->table->shift;
+    int r = 0;
+    for (size_t end = from; r == 0 && end <= to; end++) {
+        uint64_t product = watch_product(factor, run.p + end - WATCH_GRAM), bit = product >> shift;
+        if (__builtin_expect(bits[bit / 64] >> bit % 64 & 1, 0))
+            r = watch_look(w, run, end, watch_print(product));
+    }
+    return r;
+}
+
+/* ---- runs ---- */
+
+/* Makes room: what no secret that may still be found begins in is given up. */
+static void watch_shift(struct watch *w) {
+    size_t drop = w->at > w->table->longest ? w->at - w->table->longest : 0;
+    memmove(w->window, w->window + drop, w->n - drop);
+    w->n -= drop;
+    w->at -= drop;
+}
+
+int watch_feed(struct watch *w, struct slice bytes) {
+    size_t after = w->table->after;
+    w->seen += bytes.n;
+    while (w->err == 0 && bytes.n) {
+        if (w->n == w->cap)
+            watch_shift(w);
+        struct slice part = slice_sub(bytes, 0, w->cap - w->n);
+        memcpy(w->window + w->n, part.p, part.n);
+        w->n += part.n;
+        bytes = slice_from(bytes, part.n);
+        if (w->n < w->at + after)
+            continue;
+        w->err = watch_scan(w, slice_make(w->window, w->n), w->at, w->n - after);
+        w->at = w->n - after + 1;
+    }
+    return w->err;
+}
+
+int watch_end(struct watch *w) {
+    if (w->err == 0)
+        w->err = watch_scan(w, slice_make(w->window, w->n), w->at, w->n);
+    w->n = 0;
+    w->at = WATCH_GRAM;
+    return w->err;
+}
+
+int watch_whole(struct watch *w, struct slice bytes) {
+    w->seen += bytes.n;
+    if (w->err == 0)
+        w->err = watch_scan(w, bytes, WATCH_GRAM, bytes.n);
+    return w->err;
+}

@@ -1,0 +1,96 @@
+#include "proxy/flow/spot.h"
+
+#include "proxy/codec/git_objects.h"
+#include "proxy/flow/state.h"
+
+static void spot_told(struct vault_request *r, struct vault_answer *answer);
+
+int spot_begin(struct spot *spot, struct box *box, void (*told)(void *arg), void *arg) {
+    *spot = (struct spot){.box = box, .told = told, .arg = arg, .ask = {.done = spot_told, .arg = spot}};
+    int r = watch_init(&spot->watch, box->engine->watched);
+    if (r) {
+        spot->state = SPOT_FAILED;
+        errmsg_set(&spot->why, r, "%s", err_text(r));
+    }
+    return r;
+}
+
+void spot_end(struct spot *spot) {
+    vault_cancel(&spot->ask);
+    watch_release(&spot->watch);
+}
+
+enum spot_state spot_ask(struct spot *spot) {
+    if (spot->state != SPOT_CLEAR || spot->asked == spot->watch.nhits)
+        return spot->state;
+    const struct watch_hit *hit = &spot->watch.hits[spot->asked++];
+    struct slice digest = slice_make((const char *)hit->digest, sizeof hit->digest);
+    int r = vault_ask_spot(spot->box->engine->config.vault, &spot->ask, spot->box->id, hit->mark, digest);
+    spot->state = r ? SPOT_FAILED : SPOT_OPEN;
+    if (r)
+        errmsg_set(&spot->why, r, "the keeper of credentials can't be asked");
+    return spot->state;
+}
+
+static void spot_told(struct vault_request *r, struct vault_answer *answer) {
+    struct spot *spot = r->arg;
+    spot->state = SPOT_CLEAR;
+    if (answer->err == 0) {
+        spot->state = SPOT_FOUND;
+        spot->form = answer->form;
+        snprintf(spot->credential, sizeof spot->credential, "%.*s", SLICE_ARG(answer->credential));
+    } else if (answer->err != ERR_NOTFOUND) {
+        spot->state = SPOT_FAILED;
+        errmsg_set(&spot->why, answer->err, "%.*s", SLICE_ARG(answer->why));
+    }
+    engine_reap(spot->box->engine);
+    if (spot_ask(spot) != SPOT_OPEN)
+        spot->told(spot->arg);
+}
+
+/* ---- in words ---- */
+
+static const struct watch_place *spot_place(const struct spot *spot) {
+    return &spot->watch.hits[spot->asked - 1].place;
+}
+
+static void put_place(const struct watch_place *place, struct buf *out) {
+    static const char *const types[] = {[GIT_TYPE_COMMIT] = "commit",
+                                        [GIT_TYPE_TREE] = "tree",
+                                        [GIT_TYPE_BLOB] = "blob",
+                                        [GIT_TYPE_TAG] = "tag"};
+    if (place->id_size) {
+        char hex[2 * GIT_ID_MAX + 1];
+        git_id_to_hex(place->id, place->id_size, hex);
+        buf_printf(out, " in %s %s", types[place->type], hex);
+    } else if (place->type) {
+        buf_printf(out, " in a %s of %llu bytes", types[place->type], (unsigned long long)place->size);
+    } else if (place->size) {
+        buf_printf(out, " in what was changed in a file of now %llu bytes", (unsigned long long)place->size);
+    } else {
+        buf_puts(out, " in what was changed in a file");
+    }
+}
+
+void spot_reason(const struct spot *spot, struct buf *out) {
+    if (spot->state != SPOT_FOUND) {
+        buf_printf(out, "it can't be told whether a secret of the vault is in it: %s", spot->why.text);
+        return;
+    }
+    buf_printf(out, "the secret of credential '%s' is", spot->credential);
+    put_place(spot_place(spot), out);
+    if (spot->form == MARKS_BASE64)
+        buf_puts(out, ", in base64");
+}
+
+void spot_hint(const struct spot *spot, struct buf *out) {
+    const struct watch_place *place = spot_place(spot);
+    if (spot->state != SPOT_FOUND || !place->id_size)
+        return;
+    char hex[2 * GIT_ID_MAX + 1];
+    git_id_to_hex(place->id, place->id_size, hex);
+    if (place->type == GIT_TYPE_BLOB)
+        buf_printf(out, "to find it: git log --all --find-object=%s", hex);
+    else
+        buf_printf(out, "to find it: git show %s", hex);
+}
