@@ -147,17 +147,19 @@ def slope(points):
 
 
 def memory(samples, warm_up, limit_kib):
-    """`samples` are {"t", "role", "pid", "rss", "pss", "fds"}; what a process would grow by over the time after the warm-up, by
-    the line through its samples, is at most limit_kib."""
+    """`samples` are {"t", "role", "pid", "rss", "pss", "anon", "fds"}; what a process's own memory would grow by over the time
+    after the warm-up, by the line through its samples, is at most limit_kib. (What processes share is a table of fixed size,
+    whose pages come as they are written to.)"""
     figures, findings = {}, []
     for role in sorted(set(s["role"] for s in samples)):
-        points = [(s["t"], s["pss"]) for s in samples if s["role"] == role and s["t"] >= warm_up]
+        points = [(s["t"], s["anon"]) for s in samples if s["role"] == role and s["t"] >= warm_up]
         if len(points) < 6:
             continue
         grown = slope(points) * (points[-1][0] - points[0][0])
         tenth = max(1, len(points) // 10)
         first, last = (sorted(p for _, p in part)[len(part) // 2] for part in (points[:tenth], points[-tenth:]))
-        figures[role] = {"first KiB": first, "last KiB": last, "grown by fit KiB": round(grown), "most KiB": max(p for _, p in points)}
+        figures[role] = {"first KiB": first, "last KiB": last, "grown by fit KiB": round(grown), "most KiB": max(p for _, p in points),
+                         "most PSS KiB": max(s["pss"] for s in samples if s["role"] == role)}
         if grown > limit_kib:
             findings.append("%s grew by %d KiB in %d s (limit %d)" % (role, grown, points[-1][0] - points[0][0], limit_kib))
     return figures, findings
