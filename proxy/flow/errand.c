@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "proxy/codec/http1_body.h"
 #include "proxy/flow/state.h"
@@ -444,12 +445,23 @@ static bool errand_go(struct errand *e) {
     return r == 0;
 }
 
+static const char *errand_forbidden(struct xchg *x) {
+    if (x->verdict.action != VERDICT_ALLOW)
+        return "what is asked for is not permitted";
+    if (x->nerrands >= ERRANDS_MAX)
+        return "the server has been asked too often";
+    if (!limits_take_errand(x->box->limits, clock_monotonic_ms()))
+        return "servers have been asked too often for this sandbox within a minute; try again later";
+    return NULL;
+}
+
 struct errand *errand_start(struct xchg *x, const struct errand_ask *ask, const struct errand_events *events,
                             void *arg) {
     const struct timeval limit = {.tv_sec = ask->ms / 1000, .tv_usec = ask->ms % 1000 * 1000};
-    if (x->verdict.action != VERDICT_ALLOW || x->nerrands >= ERRANDS_MAX)
-        return NULL;
-    struct errand *e = calloc(1, sizeof *e);
+    x->errand_why = errand_forbidden(x);
+    struct errand *e = x->errand_why ? NULL : calloc(1, sizeof *e);
+    if (!e && !x->errand_why)
+        x->errand_why = "out of memory";
     if (!e)
         return NULL;
     e->x = x;
@@ -461,6 +473,7 @@ struct errand *errand_start(struct xchg *x, const struct errand_ask *ask, const 
     buf_init(&e->in, HTTP1_HEAD_MAX + IO_SCRATCH);
     buf_init(&e->gathered, ask->answer_max < SIZE_MAX ? (size_t)ask->answer_max : SIZE_MAX);
     if (!errand_take(e, ask) || !errand_go(e)) {
+        x->errand_why = "no request to the server can be made";
         errand_free(e);
         return NULL;
     }

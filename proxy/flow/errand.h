@@ -18,7 +18,8 @@
  * URL, the credential's name, and `purpose` as the reason.
  *
  * Limits. `ms` from errand_start to the last byte of the answer, `answer_max` bytes of the answer's body,
- * ERRANDS_MAX for one exchange. A body comes decoded from its transfer coding; no content coding is asked for, and an
+ * ERRANDS_MAX for one exchange, LIMITS_ERRANDS (limits.h) in a minute for a sandbox: a `limit` of a rule counts what the sandbox asks for, and
+ * one request of its may take many of exeat's own. A body comes decoded from its transfer coding; no content coding is asked for, and an
  * answer in one has failed. An answer that may be cut off (no length, no chunks, and no clean end) has failed. On a
  * pooled connection that turns out to be stale it is sent once more, so what is asked should only read.
  *
@@ -35,7 +36,7 @@
 struct errand;
 struct xchg;
 
-#define ERRANDS_MAX       32 /* of one exchange */
+#define ERRANDS_MAX       128 /* of one exchange */
 #define ERRAND_FIELDS_MAX 8
 
 struct errand_ask {
@@ -69,8 +70,8 @@ struct errand_events {
 };
 
 /* Everything in `ask` is copied but `purpose`; `events` must last. NULL, and nobody is called: memory is short, the
- * target can't be asked for, the exchange has had ERRANDS_MAX, its verdict is no permission, or the keeper can't be
- * asked. */
+ * target can't be asked for, the exchange has had ERRANDS_MAX or the sandbox its share, the exchange's verdict is no
+ * permission, or the keeper can't be asked; x->errand_why says which. */
 struct errand *errand_start(struct xchg *x, const struct errand_ask *ask, const struct errand_events *events,
                             void *arg);
 

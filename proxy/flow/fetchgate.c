@@ -332,6 +332,8 @@ static bool gate_ask(struct xchg *x, size_t digits) {
     buf_release(&target);
     if (begun)
         gate_rewrite(x, GIT_OFFER_LS_REFS);
+    else if (x->errand_why)
+        errmsg_set(&x->fetch->trouble, ERR_LIMIT, "%s", x->errand_why);
     return begun;
 }
 

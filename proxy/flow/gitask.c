@@ -83,6 +83,10 @@ static void ask_set_failed(struct gitask *a, const char *why) {
     snprintf(a->why.text, sizeof a->why.text, "%s", why);
 }
 
+void gitask_give_up(struct gitask *a, const char *why) {
+    ask_set_failed(a, why);
+}
+
 static void ask_over(struct gitask *a) {
     errand_cancel(a->errand);
     a->errand = NULL;
@@ -128,8 +132,7 @@ static int ask_errand(struct gitask *a, struct errand_ask *ask, const char *endp
     buf_release(&target);
     if (a->errand)
         return 0;
-    ask_set_failed(a, a->x->nerrands < ERRANDS_MAX ? "no request to the server can be made"
-                                                   : "the server has been asked too often");
+    ask_set_failed(a, a->x->errand_why ? a->x->errand_why : "no request to the server can be made");
     return ERR_IO;
 }
 

@@ -51,6 +51,9 @@ int gitask_refs(struct gitask *a, const char *prefix, const char *purpose,
                 void (*ref)(void *arg, struct slice name, struct slice id), void (*done)(void *arg),
                 void *arg);
 
+/* There is no use in asking, for this reason (a literal). */
+void gitask_give_up(struct gitask *a, const char *why);
+
 /* Why the last question was not answered in full: a line for the record and for the sandbox. NULL: it was. */
 const char *gitask_failed(const struct gitask *a);
 

@@ -1,6 +1,11 @@
 /*
- * What the pack of a push leaves open, the server is asked for: ref by ref, the commits between where the pack's history
- * ends and the ref's old id. Were the old id an ancestor, it would be named by one of them.
+ * What the pack of a push leaves open, the server is asked for: the commits between where the pack's history ends and the
+ * refs' old ids. Were a ref's old id an ancestor, it would be named by one of them.
+ *
+ * All refs are asked about at once, naming all old ids as what need not be sent, nor what is behind it. That is enough
+ * unless the way from one ref to its old id leads by the old id of another one (branches upon branches, or many of them at
+ * several places of one line). For those left, the old id of one is named alone: it decides about that ref, and about all
+ * that lie above, which is about half of them each time.
  */
 #include "proxy/flow/gitask.h"
 #include "proxy/flow/gitgate_state.h"
@@ -9,40 +14,101 @@
 #define ASK_PURPOSE   "to prove a fast-forward"
 #define ASK_BASE_MAX  65536 /* bytes of what a commit may be a delta of */
 #define ASK_BASES_MAX 4096
+#define ASK_REFS_MAX  1000 /* that are asked about: each has its way to be found */
+#define ASK_ALL       SIZE_MAX
 
 static void ask_done(void *arg);
 
-/* What is missing for the proof of a ref, and what the server need not send for it. */
-static int ask_ids(const struct git_objects *objects, const struct facts_ref *ref, struct git_ids *wants,
-                   struct git_ids *haves) {
-    uint8_t old[GIT_ID_MAX], new[GIT_ID_MAX];
-    if (!git_id_from_hex(ref->old, objects->id_size, old) ||
-        !git_id_from_hex(ref->new, objects->id_size, new))
-        return ERR_USAGE;
+/* What is missing for the proof of a ref: where what is known of its history ends. */
+static int ask_missing(struct gitgate *gate, const struct facts_ref *ref, struct git_ids *out) {
+    const struct git_objects *objects = gitproof_objects(gate->proof);
+    const struct git_objects *beyond = gitproof_beyond(gate->proof);
+    struct git_ids edge;
+    uint8_t new[GIT_ID_MAX];
+    if (!beyond || !git_id_from_hex(ref->new, objects->id_size, new))
+        return ERR_NOMEM;
     const struct git_object *tip = git_objects_find(objects, new);
     if (tip && tip->type != GIT_TYPE_COMMIT)
         return ERR_UNSUPPORTED; /* fast-forwards are from commit to commit */
-    int r = git_objects_missing(objects, new, wants);
-    if (r == 0 && git_ids_add(haves, old) == GIT_IDS_NONE)
-        r = ERR_NOMEM;
+    git_ids_init_in(&edge, objects->id_size, objects->memory);
+    int r = git_objects_missing(objects, new, &edge);
+    for (size_t i = 0; r == 0 && i < edge.n; i++)
+        r = git_objects_missing(beyond, git_ids_at(&edge, i), out);
+    git_ids_release(&edge);
     return r;
 }
 
-/* Asks about the ref `gate->asking`. False: it can't be asked about. */
-static bool ask_ref(struct xchg *x) {
+/* Proves what can be proved by what is known. Is there a ref left whose proof is open, and none that is forced? */
+static bool ask_left(struct gitgate *gate) {
+    bool open = false;
+    for (size_t i = 0; i < gate->nrefs; i++) {
+        struct facts_ref *ref = &gate->refs[i];
+        if (!gate->wants[i] || (ref->op == FACTS_UPDATE && !ref->unproved))
+            continue;
+        if (ref->unproved && !gitgate_prove_ref(gate, i, "server"))
+            open = true;
+        if (ref->op == FACTS_FORCE && !ref->unproved)
+            return false;
+    }
+    return open;
+}
+
+/* What is missing for all that is open, and the old ids that the server need not go beyond: all of them, or that of the ref
+ * `gate->asking`. */
+static int ask_ids(struct gitgate *gate, struct git_ids *wants, struct git_ids *haves) {
+    uint8_t old[GIT_ID_MAX];
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < gate->nrefs; i++) {
+        const struct facts_ref *ref = &gate->refs[i];
+        if (!gate->wants[i] || !ref->unproved)
+            continue;
+        r = ask_missing(gate, ref, wants);
+        if (r == 0 && (gate->asking == ASK_ALL || gate->asking == i) &&
+            (!git_id_from_hex(ref->old, haves->id_size, old) || git_ids_add(haves, old) == GIT_IDS_NONE))
+            r = ERR_NOMEM;
+    }
+    return r;
+}
+
+/* The one ref whose old id is to be named alone: whichever has the least, which says nothing of where it lies. */
+static size_t ask_choose(const struct gitgate *gate) {
+    size_t found = ASK_ALL;
+    for (size_t i = 0; i < gate->nrefs; i++)
+        if (gate->wants[i] && gate->refs[i].unproved &&
+            (found == ASK_ALL || slice_cmp(gate->refs[i].old, gate->refs[found].old) < 0))
+            found = i;
+    return found;
+}
+
+static size_t ask_open(const struct gitgate *gate) {
+    size_t n = 0;
+    for (size_t i = 0; i < gate->nrefs; i++)
+        n += gate->wants[i] && gate->refs[i].unproved;
+    return n;
+}
+
+/* Asks about what is open. False: nothing is, or it can't be asked about. */
+static bool ask_on(struct xchg *x) {
     struct gitgate *gate = x->gate;
     const struct git_objects *objects = gitproof_objects(gate->proof);
     struct git_ids wants, haves;
+    size_t open = ask_left(gate) ? ask_open(gate) : 0;
+    if (open > ASK_REFS_MAX)
+        gitask_give_up(gate->ask, "too many refs would have to be asked about: push fewer at once");
+    if (open == 0 || open > ASK_REFS_MAX)
+        return false;
+    gate->asking = gate->asked_all || open == 1 ? ask_choose(gate) : ASK_ALL;
+    gate->asked_all = true;
     git_ids_init_in(&wants, objects->id_size, objects->memory);
     git_ids_init_in(&haves, objects->id_size, objects->memory);
-    int r = ask_ids(objects, &gate->refs[gate->asking], &wants, &haves);
+    int r = ask_ids(gate, &wants, &haves);
     if (r == 0 && wants.n) {
         struct gitask_wish wish = {.wants = &wants,
                                    .haves = &haves,
                                    .filter = GITASK_COMMITS,
                                    .purpose = ASK_PURPOSE,
                                    .into = gitproof_beyond(gate->proof)};
-        r = !wish.into ? ERR_NOMEM : gitask_fetch(gate->ask, &wish, ask_done, x);
+        r = gitask_fetch(gate->ask, &wish, ask_done, x);
     } else if (r == 0) {
         r = ERR_NOTFOUND;
     }
@@ -51,22 +117,10 @@ static bool ask_ref(struct xchg *x) {
     return r == 0;
 }
 
-/* Asks about the next ref from `i` on whose proof is open. False: there is none, or it can't be asked about. */
-static bool ask_from(struct xchg *x, size_t i) {
-    struct gitgate *gate = x->gate;
-    for (; i < gate->nrefs; i++) {
-        /* what came for another ref may have been enough */
-        if (!gate->wants[i] || !gate->refs[i].unproved || gitgate_prove_ref(gate, i, "server"))
-            continue;
-        gate->asking = i;
-        return ask_ref(x);
-    }
-    return false;
-}
-
 static void ask_bases_done(void *arg) {
     struct xchg *x = arg;
-    if (!gitask_failed(x->gate->ask) && ask_from(x, x->gate->asking))
+    x->gate->asked_all = false;
+    if (!gitask_failed(x->gate->ask) && ask_on(x))
         return;
     gitgate_conclude(x);
 }
@@ -99,16 +153,20 @@ static bool ask_bases(struct xchg *x) {
 static void ask_done(void *arg) {
     struct xchg *x = arg;
     struct gitgate *gate = x->gate;
-    struct facts_ref *ref = &gate->refs[gate->asking];
-    if (gitgate_prove_ref(gate, gate->asking, "server")) {
-        if (ask_from(x, gate->asking + 1))
-            return;
-    } else if (gitask_refused(gate->ask)) {
+    size_t i = gate->asking;
+    if (gitask_refused(gate->ask)) {
         if (ask_bases(x))
             return;
-    } else if (!gitask_failed(gate->ask)) {
-        ref->unproved = false; /* all that leads to it was asked for, and the old id is not there */
-        gate->record_refs[gate->asking].proof = SLICE("server");
+    } else if (!gitask_failed(gate->ask) && gitproof_whole(gate->proof)) {
+        if (i != ASK_ALL && !gitgate_prove_ref(gate, i, "server")) {
+            gate->refs[i].unproved =
+                false; /* all that leads to it was asked for, and the old id is not there */
+            gate->record_refs[i].proof = SLICE("server");
+        } else if (ask_on(x)) {
+            return;
+        }
+    } else {
+        (void)ask_left(gate); /* what came before it failed may be enough */
     }
     gitgate_conclude(x);
 }
@@ -121,7 +179,7 @@ bool gitgate_ask(struct xchg *x) {
         if (gate->wants[i] && gate->refs[i].op == FACTS_FORCE && !gate->refs[i].unproved)
             return false; /* the pack shows that one of them is forced: all are refused */
     gate->ask = gitask_new(x, gate->proof);
-    if (!gate->ask || !ask_from(x, 0))
+    if (!gate->ask || !ask_on(x))
         return false;
     gate->phase = GATE_ASK;
     return true;

@@ -19,8 +19,9 @@
 
 #define LOOK_PURPOSE  "to see what a push changes"
 #define LOOK_SLICE    20000 /* entries compared in one turn */
-#define LOOK_ROUNDS   64    /* looks at the refs of one push, each after an answer of the server's */
+#define LOOK_ROUNDS   128   /* looks at the refs of one push, each after an answer of the server's */
 #define LOOK_HAVES    4096
+#define LOOK_BACK     256        /* refs before one that may have been brought the same */
 #define LOOK_BASE_MAX (1u << 20) /* bytes of what a pushed commit or tree may be a delta of */
 
 /* What one ref is brought. */
@@ -265,6 +266,16 @@ static void look_again(struct gate_look *look) {
     look->again = look->asked != LOOK_BRANCHES;
 }
 
+/* A ref before this one that went the same way, so that it was brought the same. */
+static const struct facts_brought *look_same(const struct gate_look *look) {
+    const struct facts_ref *refs = look->x->gate->refs, *ref = &refs[look->at];
+    for (size_t i = look->at; i > 0 && look->at - i < LOOK_BACK; i--)
+        if (refs[i - 1].brought && refs[i - 1].op == ref->op && slice_eq(refs[i - 1].new, ref->new) &&
+            slice_eq(refs[i - 1].old, ref->old))
+            return refs[i - 1].brought;
+    return NULL;
+}
+
 /* One step. ERR_INCOMPLETE: it goes on by itself. ERR_EOF: all is found out. Else it can't be: look->unknown. */
 static int look_step(struct gate_look *look) {
     static const struct timeval now = {0, 0};
@@ -272,6 +283,10 @@ static int look_step(struct gate_look *look) {
     if (look->at == gate->nrefs)
         return ERR_EOF;
     if (gate->refs[look->at].op == FACTS_DELETE) {
+        look->at++;
+        return 0;
+    }
+    if (!look->begun && (gate->refs[look->at].brought = look_same(look)) != NULL) {
         look->at++;
         return 0;
     }

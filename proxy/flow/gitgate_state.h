@@ -44,7 +44,8 @@ struct gitgate {
     size_t nrefs, nwants;
     struct gitproof *proof;
     struct gitask *ask;            /* NULL: the server was not asked */
-    size_t asking;                 /* about this ref */
+    size_t asking;                 /* about this ref alone; SIZE_MAX: about all at once */
+    bool asked_all;                /* … which was done */
     bool asked_bases;              /* what deltas of the pack are made of has been asked for */
     struct gate_answer *answer;    /* what the server said so far; NULL: nothing */
     unsigned needs;                /* POLICY_PACK_…: what the verdict hangs on beside proofs */

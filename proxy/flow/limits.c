@@ -14,7 +14,7 @@
  */
 struct limits {
     struct shared memory;
-    _Atomic uint64_t *full_at; /* by rule, in ns; 0: it is full */
+    _Atomic uint64_t *full_at; /* by rule, and of errands at 0; in ns; 0: it is full */
     size_t n;
 };
 
@@ -54,11 +54,8 @@ void limits_free(struct limits *l) {
     free(l);
 }
 
-bool limits_take(struct limits *l, unsigned id, uint32_t limit, uint32_t seconds, uint64_t now_ms,
+static bool take(struct limits *l, unsigned id, uint32_t limit, uint32_t seconds, uint64_t now_ms,
                  unsigned *wait_s) {
-    *wait_s = seconds;
-    if (!l || id == 0 || id > l->n || limit == 0)
-        return false;
     /* rounded up, so that never more than the limit comes through */
     uint64_t one = (seconds * NS_A_SECOND + limit - 1) / limit, full = one * limit, now = now_ms * NS_A_MS;
     uint64_t before = atomic_load(&l->full_at[id]), after;
@@ -71,4 +68,15 @@ bool limits_take(struct limits *l, unsigned id, uint32_t limit, uint32_t seconds
         }
     } while (!atomic_compare_exchange_weak(&l->full_at[id], &before, after));
     return true;
+}
+
+bool limits_take(struct limits *l, unsigned id, uint32_t limit, uint32_t seconds, uint64_t now_ms,
+                 unsigned *wait_s) {
+    *wait_s = seconds;
+    return l && id != 0 && id <= l->n && limit != 0 && take(l, id, limit, seconds, now_ms, wait_s);
+}
+
+bool limits_take_errand(struct limits *l, uint64_t now_ms) {
+    unsigned wait_s;
+    return !l || take(l, 0, LIMITS_ERRANDS, 60, now_ms, &wait_s);
 }

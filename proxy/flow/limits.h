@@ -30,4 +30,9 @@ void limits_free(struct limits *l);
 bool limits_take(struct limits *l, unsigned id, uint32_t limit, uint32_t seconds, uint64_t now_ms,
                  unsigned *wait_s);
 
+/* Takes one of the requests that exeat makes itself on behalf of the sandbox (errand.h): there is a bucket of LIMITS_ERRANDS in a
+ * minute for them. False: it is empty. Without `l` nobody counts. */
+#define LIMITS_ERRANDS 600
+bool limits_take_errand(struct limits *l, uint64_t now_ms);
+
 #endif

@@ -129,6 +129,7 @@ struct xchg {
     struct doorgate *door;   /* of a request to a forge's API, when the forge was asked (doorgate.h) */
     struct errand *errands;  /* under way (errand.h) */
     unsigned nerrands;       /* ever */
+    const char *errand_why;  /* why errand_start, the last time, did not; a literal */
     bool body_done;          /* all of the request's body has come */
     bool internal;           /* exeat's own host: no record */
 

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "proxy/flow/errand.h"
 #include "proxy/flow/recorder.h"
 #include "proxy/flow/state.h"
@@ -353,6 +354,15 @@ static void only_for_what_is_permitted(void **state) {
     for (int i = 0; i < ERRANDS_MAX; i++)
         assert_non_null(errand_start(w->x, &ask, &whole, w));
     assert_null(errand_start(w->x, &ask, &whole, w));
+    assert_non_null(strstr(w->x->errand_why, "too often"));
+    w->x->nerrands = 0;
+    assert_int_equal(limits_new(1, &w->box.limits, NULL), 0);
+    while (limits_take_errand(w->box.limits, clock_monotonic_ms()))
+        ;
+    assert_null(errand_start(w->x, &ask, &whole, w));
+    assert_non_null(strstr(w->x->errand_why, "within a minute"));
+    limits_free(w->box.limits);
+    w->box.limits = NULL;
     world_close(w);
 }
 

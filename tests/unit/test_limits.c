@@ -48,6 +48,21 @@ static void as_many_at_once_then_evenly(void **state) {
     limits_free(l);
 }
 
+static void errands(void **state) {
+    struct limits *l = make();
+    unsigned wait;
+    (void)state;
+    for (int i = 0; i < LIMITS_ERRANDS; i++)
+        assert_true(limits_take_errand(l, 5000) && limits_take_errand(NULL, 5000));
+    assert_false(limits_take_errand(l, 5000));
+    assert_false(limits_take_errand(l, 5099));
+    assert_true(limits_take_errand(l, 5100));
+    assert_false(limits_take_errand(l, 5100));
+    /* rules have buckets of their own */
+    assert_true(take(l, 1, 5100, &wait));
+    limits_free(l);
+}
+
 static void edges(void **state) {
     struct limits *l = make();
     unsigned wait;
@@ -129,6 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_many_at_once_then_evenly),
         cmocka_unit_test(edges),
+        cmocka_unit_test(errands),
         cmocka_unit_test(workers_share_one_bucket),
         cmocka_unit_test(a_spoilt_memory_does_no_harm),
     };
