@@ -11,6 +11,8 @@
 #ifndef POLICY_CONDITION_H
 #define POLICY_CONDITION_H
 
+#include <jansson.h>
+
 #include "policy/compile.h"
 #include "policy/regex.h"
 
@@ -111,6 +113,10 @@ static inline enum tri tri_join(enum tri a, enum tri b, bool loose) {
 /* condition_json.c */
 enum tri condition_json(const struct condition *c, const struct facts *f, struct body_view *view,
                         size_t limit, bool loose, const char **why);
+/* The member of that name; NULL: there is none, or `object` is no object. *doubtful is set if there is another that a server
+ * might take for it: JSON in Go, and whatever maps names to classes, does not look at letter case. */
+const json_t *condition_json_member(const json_t *object, struct slice name, bool *doubtful);
+
 /* Reads view->json. */
 void condition_json_read(const struct facts *f, struct body_view *view);
 

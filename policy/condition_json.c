@@ -123,18 +123,17 @@ static enum tri leaf(struct look *l, const json_t *v) {
     return best;
 }
 
-/* The member of that name. *found is UNKNOWN if there is another that a server might take for it. */
-static const json_t *member(const json_t *object, const char *key, enum tri *found) {
-    const json_t *v = json_object_get(object, key);
-    struct slice wanted = slice_str(key);
+const json_t *condition_json_member(const json_t *object, struct slice name, bool *doubtful) {
+    const json_t *found = NULL;
     json_t *map = (json_t *)object; /* iterating does not change it */
-    *found = v ? TRI_YES : TRI_NO;
     for (void *it = json_object_iter(map); it; it = json_object_iter_next(map, it)) {
-        struct slice other = slice_str(json_object_iter_key(it));
-        if (slice_caseeq(other, wanted) && !slice_eq(other, wanted))
-            *found = TRI_UNKNOWN;
+        struct slice key = slice_str(json_object_iter_key(it));
+        if (slice_eq(key, name))
+            found = json_object_iter_value(it);
+        else
+            *doubtful |= slice_caseeq(key, name);
     }
-    return v;
+    return found;
 }
 
 static enum tri walk(struct look *l, const json_t *v, size_t at);
@@ -156,17 +155,17 @@ static enum tri walk(struct look *l, const json_t *v, size_t at) {
     if (json_is_null(v))
         return condition_absent(l->c);
     if (step->key.p) {
-        enum tri found;
+        bool doubtful = false;
         if (!json_is_object(v)) {
             *l->why = "the value is of another type";
             return TRI_UNKNOWN;
         }
-        v = member(v, step->key.p, &found);
-        if (found == TRI_UNKNOWN)
+        v = condition_json_member(v, step->key, &doubtful);
+        if (doubtful) {
             *l->why = "the body has a key in more than one spelling";
-        return found == TRI_UNKNOWN ? TRI_UNKNOWN
-               : found == TRI_NO    ? condition_absent(l->c)
-                                    : walk(l, v, at + 1);
+            return TRI_UNKNOWN;
+        }
+        return v ? walk(l, v, at + 1) : condition_absent(l->c);
     }
     if (!json_is_array(v)) {
         *l->why = "the value is of another type";
@@ -224,9 +223,9 @@ static bool take_values(struct values *t, const json_t *v, size_t at) {
         return take_leaf(t, v);
     const struct step *step = &t->c->steps[at];
     if (step->key.p) {
-        enum tri found = TRI_NO;
-        const json_t *one = json_is_object(v) ? member(v, step->key.p, &found) : NULL;
-        return found == TRI_YES && take_values(t, one, at + 1);
+        bool doubtful = false;
+        const json_t *one = condition_json_member(v, step->key, &doubtful);
+        return one && !doubtful && take_values(t, one, at + 1);
     }
     if (!json_is_array(v))
         return false;

@@ -1,5 +1,6 @@
 /* Verdicts in words. */
 #include "policy/doors.h"
+#include "policy/push.h"
 
 #define BROUGHT_ID  12  /* digits of a commit's id that are shown */
 #define BROUGHT_MAX 200 /* bytes of a path or an identity */
@@ -36,14 +37,14 @@ const char *verdict_reason_code(enum verdict_reason reason) {
     case REASON_ASKED: return "asked";
     case REASON_TUNNELLED: return "tunnelled";
     case REASON_CONDITION: return "condition";
-    case REASON_CHANGES: return "paths";
-    case REASON_SIZE: return "max-size";
+    case REASON_CHANGES: return push_word(STAGE_CHANGES);
+    case REASON_SIZE: return push_word(STAGE_SIZE);
     case REASON_OPTIONS: return "push-option";
-    case REASON_BLOB: return "max-blob";
-    case REASON_COMMITS: return "max-commits";
-    case REASON_AUTHOR: return "author";
-    case REASON_COMMITTER: return "committer";
-    case REASON_SIGNED: return "signed";
+    case REASON_BLOB: return push_word(STAGE_BLOB);
+    case REASON_COMMITS: return push_word(STAGE_COMMITS);
+    case REASON_AUTHOR: return push_word(STAGE_AUTHOR);
+    case REASON_COMMITTER: return push_word(STAGE_COMMITTER);
+    case REASON_SIGNED: return push_word(STAGE_SIGNED);
     case REASON_TUNNEL_ONLY: return "tunnel-only";
     case REASON_NO_TUNNEL: return "no-rule-for-tunnel";
     case REASON_WRITE_UNREADABLE: return "write-unreadable";

@@ -100,6 +100,24 @@ const char *facts_op_name(enum facts_op op) {
     return "?";
 }
 
+bool facts_op_of(struct slice word, enum facts_op *out) {
+    for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++)
+        if (slice_eq(word, slice_str(facts_op_name((enum facts_op)op)))) {
+            *out = (enum facts_op)op;
+            return true;
+        }
+    return false;
+}
+
+bool facts_extra_of(struct slice word, enum facts_extra *out) {
+    for (unsigned extra = FACTS_PLAIN + 1; extra < FACTS_EXTRAS; extra++)
+        if (slice_eq(word, slice_str(facts_extra_name((enum facts_extra)extra)))) {
+            *out = (enum facts_extra)extra;
+            return true;
+        }
+    return false;
+}
+
 bool facts_method(struct slice method) {
     bool good = method.n > 0 && method.n <= 32 && method.p[0] >= 'A' && method.p[0] <= 'Z';
     for (size_t i = 0; good && i < method.n; i++) {

@@ -170,6 +170,11 @@ struct slice facts_repository(struct slice path);
 /* Whether a rule can name this method: capitals, digits, '-' and '_', at most 32. */
 bool facts_method(struct slice method);
 
+/* What a word stands for: false if it is none of them. Words are compared exactly. */
+bool facts_lfs_of(struct slice word, enum facts_lfs *out);
+bool facts_extra_of(struct slice word, enum facts_extra *out);
+bool facts_op_of(struct slice word, enum facts_op *out);
+
 /* "create", "update", "delete", "force". */
 const char *facts_op_name(enum facts_op op);
 

@@ -39,21 +39,12 @@ struct slice forge_captured(const struct forge_reading *r, struct slice name) {
 const json_t *forge_member(const json_t *object, struct slice path, bool *doubtful) {
     struct slice step;
     for (bool more = true; more && object;) {
-        const json_t *found = NULL;
-        json_t *map = (json_t *)object; /* iterating does not change it */
         more = slice_cut(path, '.', &step, &path);
         if (!json_is_object(object)) {
             *doubtful |= !json_is_null(object);
             return NULL;
         }
-        for (void *it = json_object_iter(map); it; it = json_object_iter_next(map, it)) {
-            struct slice key = slice_str(json_object_iter_key(it));
-            if (slice_eq(key, step))
-                found = json_object_iter_value(it);
-            else
-                *doubtful |= slice_caseeq(key, step);
-        }
-        object = found;
+        object = condition_json_member(object, step, doubtful);
     }
     return object;
 }

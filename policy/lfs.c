@@ -1,6 +1,5 @@
 /* Git LFS's API, as far as rules tell its requests apart. */
 #include <jansson.h>
-#include <strings.h>
 
 #include "policy/condition.h"
 
@@ -29,17 +28,14 @@ bool facts_lfs_batch(const struct facts *f) {
            lfs_split(f->path, &before, &tail) && slice_eq(tail, SLICE("objects/batch"));
 }
 
-/* `operation` of a batch. Servers in Go take "Operation" for it too. */
+/* `operation` of a batch. Servers in Go take "Operation" for it too. A lock is none of a batch's. */
 static enum facts_lfs batch_operation(const json_t *body) {
-    const char *key, *word = json_string_value(json_object_get(body, "operation"));
-    json_t *value;
-    json_object_foreach((json_t *)body, key,
-                        value) if (strcmp(key, "operation") != 0 &&
-                                   strcasecmp(key, "operation") == 0) return FACTS_LFS_UNKNOWN;
-    for (enum facts_lfs op = FACTS_LFS_DOWNLOAD; word && op <= FACTS_LFS_UPLOAD; op++)
-        if (strcmp(word, facts_lfs_name(op)) == 0)
-            return op;
-    return FACTS_LFS_UNKNOWN;
+    bool doubtful = false;
+    const char *word = json_string_value(condition_json_member(body, SLICE("operation"), &doubtful));
+    enum facts_lfs op;
+    return !doubtful && word && facts_lfs_of(slice_str(word), &op) && op != FACTS_LFS_LOCK
+               ? op
+               : FACTS_LFS_UNKNOWN;
 }
 
 /* Of a POST other than the batch. */
@@ -80,4 +76,13 @@ const char *facts_lfs_name(enum facts_lfs operation) {
     static const char *const names[] = {NULL, "download", "upload", "lock"};
     _Static_assert(sizeof names / sizeof *names == FACTS_LFS_COUNT, "each has its word");
     return operation < FACTS_LFS_COUNT ? names[operation] : NULL;
+}
+
+bool facts_lfs_of(struct slice word, enum facts_lfs *out) {
+    for (unsigned op = FACTS_LFS_DOWNLOAD; op < FACTS_LFS_COUNT; op++)
+        if (slice_eq(word, slice_str(facts_lfs_name((enum facts_lfs)op)))) {
+            *out = (enum facts_lfs)op;
+            return true;
+        }
+    return false;
 }

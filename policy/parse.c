@@ -122,10 +122,8 @@ static bool parse_refs(struct parser *p, struct tree_rule *rule) {
 /* download, upload, lock: what of LFS a rule is about. */
 static void parse_lfs_words(struct parser *p, struct tree_rule *rule) {
     while (p->t.kind == TOKEN_WORD) {
-        unsigned op = FACTS_LFS_DOWNLOAD;
-        while (op < FACTS_LFS_COUNT && !is_word(&p->t, facts_lfs_name((enum facts_lfs)op)))
-            op++;
-        if (op == FACTS_LFS_COUNT)
+        enum facts_lfs op;
+        if (!facts_lfs_of(p->t.text, &op))
             return;
         if (!rule->ops)
             rule->first_op = p->t;

@@ -337,12 +337,8 @@ static bool parse_to(struct parser *p, struct tree_rule *rule) {
 /* archive bundle-uri packfile-uris any-object */
 static bool parse_also(struct parser *p, struct tree_rule *rule) {
     do {
-        unsigned extra = FACTS_PLAIN + 1;
-        while (extra < FACTS_EXTRAS &&
-               !(p->t.kind == TOKEN_WORD &&
-                 slice_eq(p->t.text, slice_str(facts_extra_name((enum facts_extra)extra)))))
-            extra++;
-        if (extra == FACTS_EXTRAS)
+        enum facts_extra extra;
+        if (p->t.kind != TOKEN_WORD || !facts_extra_of(p->t.text, &extra))
             return parse_expected(p, "archive, bundle-uri, packfile-uris or any-object", NULL);
         rule->also |= 1u << extra;
         parse_next(p);

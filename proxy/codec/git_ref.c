@@ -1,28 +1,8 @@
 /*
  * Names of refs, by git's check-ref-format, and ids of objects.
  */
+#include "base/json.h"
 #include "proxy/codec/git.h"
-
-/* Length of the well-formed UTF-8 sequence at `i`, or 0. Surrogates, overlong forms and what lies beyond U+10FFFF are
- * not well-formed. */
-static size_t utf8_length(struct slice s, size_t i) {
-    unsigned char c = (unsigned char)s.p[i];
-    size_t n = c < 0x80                ? 1
-               : c >= 0xc2 && c < 0xe0 ? 2
-               : c >= 0xe0 && c < 0xf0 ? 3
-               : c >= 0xf0 && c < 0xf5 ? 4
-                                       : 0;
-    if (n == 0 || n > s.n - i)
-        return 0;
-    for (size_t k = 1; k < n; k++)
-        if (((unsigned char)s.p[i + k] & 0xc0) != 0x80)
-            return 0;
-    unsigned char second = n > 1 ? (unsigned char)s.p[i + 1] : 0;
-    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
-        (c == 0xf4 && second > 0x8f))
-        return 0;
-    return n;
-}
 
 static bool is_ref_text(struct slice s) {
     for (size_t i = 0; i < s.n;) {
@@ -32,7 +12,7 @@ static bool is_ref_text(struct slice s) {
         char next = i + 1 < s.n ? s.p[i + 1] : 0;
         if ((c == '.' && next == '.') || (c == '@' && next == '{'))
             return false;
-        size_t n = utf8_length(s, i);
+        size_t n = utf8_sequence(slice_from(s, i));
         if (n == 0)
             return false;
         i += n;

@@ -24,10 +24,8 @@ static bool read_refs(struct decision_line *d, json_t *git) {
         d->refs[i].name = slice_str(text_of(one, "ref"));
         d->refs[i].old = slice_str(text_of(one, "old"));
         d->refs[i].new = slice_str(text_of(one, "new"));
-        d->refs[i].op = FACTS_FORCE;
-        for (unsigned k = FACTS_CREATE; k <= FACTS_FORCE; k++)
-            if (strcmp(op, facts_op_name((enum facts_op)k)) == 0)
-                d->refs[i].op = (enum facts_op)k;
+        if (!facts_op_of(slice_str(op), &d->refs[i].op))
+            d->refs[i].op = FACTS_FORCE;
     }
     d->request.f.refs = d->refs;
     d->request.f.nrefs = n;
@@ -74,9 +72,8 @@ static bool read_request(struct decision_line *d) {
     if (strcmp(service, "git-upload-archive") == 0)
         d->request.f.extra = FACTS_ARCHIVE;
     const char *operation = text_of(json_object_get(d->json, "lfs"), "operation");
-    for (unsigned op = FACTS_LFS_DOWNLOAD; op <= FACTS_LFS_UPLOAD; op++)
-        if (strcmp(operation, facts_lfs_name((enum facts_lfs)op)) == 0)
-            d->request.f.lfs = (enum facts_lfs)op;
+    if (!facts_lfs_of(slice_str(operation), &d->request.f.lfs) || d->request.f.lfs == FACTS_LFS_LOCK)
+        d->request.f.lfs = FACTS_LFS_UNKNOWN; /* a batch locks nothing */
     if (d->request.f.extra == FACTS_PLAIN && strcmp(d->code, verdict_reason_code(REASON_EXTRA)) == 0)
         d->omitted = "the log does not tell what was fetched beside refs";
     return kind == FACTS_HTTP ||

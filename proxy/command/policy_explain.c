@@ -170,12 +170,9 @@ static int take_operation(struct request *r, int argc, char **argv, struct errms
     ref->op = FACTS_CREATE;
     if (argc == 0)
         return 0;
+    if (argc == 1 && facts_op_of(slice_str(argv[0]), &ref->op))
+        return 0;
     if (argc == 1) {
-        for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++)
-            if (strcmp(argv[0], facts_op_name((enum facts_op)op)) == 0) {
-                ref->op = (enum facts_op)op;
-                return 0;
-            }
         return errmsg_set(msg, ERR_USAGE, "'%s' is none of create, update, delete and force", argv[0]);
     }
     ref->old = slice_str(argv[0]);
@@ -189,14 +186,10 @@ static int take_operation(struct request *r, int argc, char **argv, struct errms
 
 /* lfs URL [download | upload | lock] */
 static int take_lfs(struct request *r, int argc, char **argv, struct errmsg *msg) {
-    unsigned op = FACTS_LFS_DOWNLOAD;
-    if (argc == 0)
-        return request_lfs(r, FACTS_LFS_UNKNOWN, msg);
-    while (op < FACTS_LFS_COUNT && strcmp(argv[0], facts_lfs_name((enum facts_lfs)op)) != 0)
-        op++;
-    if (argc > 1 || op == FACTS_LFS_COUNT)
+    enum facts_lfs op = FACTS_LFS_UNKNOWN;
+    if (argc > 1 || (argc == 1 && !facts_lfs_of(slice_str(argv[0]), &op)))
         return errmsg_set(msg, ERR_USAGE, "behind the URL stands one of download, upload and lock");
-    return request_lfs(r, (enum facts_lfs)op, msg);
+    return request_lfs(r, op, msg);
 }
 
 /* A request to one of git's endpoints, as a refusal or the log shows it, is judged as the proxy judges it. */
@@ -218,12 +211,8 @@ static void take_endpoint(struct request *r) {
 
 /* [REF | also WORD] */
 static int take_fetched(struct request *r, int argc, char **argv, struct errmsg *msg) {
-    if (strcmp(argv[0], "also") == 0 && argc == 2)
-        for (unsigned extra = FACTS_PLAIN + 1; extra < FACTS_EXTRAS; extra++)
-            if (strcmp(argv[1], facts_extra_name((enum facts_extra)extra)) == 0) {
-                r->f.extra = (enum facts_extra)extra;
-                return 0;
-            }
+    if (strcmp(argv[0], "also") == 0 && argc == 2 && facts_extra_of(slice_str(argv[1]), &r->f.extra))
+        return 0;
     if (argc > 1 || strcmp(argv[0], "also") == 0)
         return errmsg_set(
             msg, ERR_USAGE,
