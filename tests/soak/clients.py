@@ -544,7 +544,7 @@ def main():
         if word in ("go", "stop"):
             more = word == "go"
         if word == "stop":
-            until = time.monotonic() + 10
+            until = time.monotonic() + 3
             while controller.live and time.monotonic() < until:
                 controller.round(False)
                 time.sleep(0.05)
