@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "proxy/flow/errand.h"
+#include "proxy/flow/refusal.h"
+#include "proxy/flow/spot.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
@@ -13,12 +15,14 @@ struct doorgate {
     struct buf targets[DOORGATE_QUESTIONS], bodies[DOORGATE_QUESTIONS], texts[DOORGATE_QUESTIONS];
     size_t n; /* asked */
     struct errand *errand;
+    struct spot spot;
 };
 
 void doorgate_free(struct doorgate *gate) {
     if (!gate)
         return;
     errand_cancel(gate->errand);
+    spot_end(&gate->spot);
     for (size_t i = 0; i < DOORGATE_QUESTIONS; i++) {
         buf_release(&gate->targets[i]);
         buf_release(&gate->bodies[i]);
@@ -107,4 +111,51 @@ bool doorgate_begin(struct xchg *x) {
     if (x->state == XCHG_JUDGE)
         xchg_enter(x, XCHG_SECTION);
     return true;
+}
+
+/* ---- secrets ---- */
+
+static void door_clear(struct xchg *x) {
+    if (!xchg_limited(x))
+        xchg_go(x);
+}
+
+static void door_refuse(struct xchg *x) {
+    const struct spot *spot = &x->door->spot;
+    struct buf reason;
+    buf_init(&reason, 4096);
+    spot_reason(spot, &reason);
+    refusal_other(x, spot->state == SPOT_FOUND ? "secret" : "secret-unknown", buf_slice(&reason));
+    buf_release(&reason);
+}
+
+static void door_told(void *arg) {
+    struct xchg *x = arg;
+    if (x->door->spot.state == SPOT_CLEAR)
+        door_clear(x);
+    else
+        door_refuse(x);
+}
+
+void doorgate_permit(struct xchg *x) {
+    struct slice body = x->facts.body_state == FACTS_BODY_WHOLE ? x->facts.body : SLICE_NONE;
+    if (x->verdict.push.index == 0 || body.n == 0 || !x->box->engine->watched) {
+        door_clear(x);
+        return;
+    }
+    struct doorgate *gate = gate_of(x);
+    if (!gate) {
+        refusal_trouble(x, 503, "no-memory", "out of memory");
+        return;
+    }
+    int r = spot_begin(&gate->spot, x->box, door_told, x);
+    gate->spot.body = true;
+    if (r == 0 && watch_whole(&gate->spot.watch, body))
+        spot_fail(&gate->spot, "too much of it looks like a secret");
+    switch (spot_ask(&gate->spot)) {
+    case SPOT_CLEAR: door_clear(x); break;
+    case SPOT_OPEN: break;
+    case SPOT_FOUND:
+    case SPOT_FAILED: door_refuse(x); break;
+    }
 }

@@ -32,6 +32,11 @@ enum spot_state spot_ask(struct spot *spot) {
     return spot->state;
 }
 
+void spot_fail(struct spot *spot, const char *why) {
+    spot->state = SPOT_FAILED;
+    errmsg_set(&spot->why, ERR_LIMIT, "%s", why);
+}
+
 static void spot_told(struct vault_request *r, struct vault_answer *answer) {
     struct spot *spot = r->arg;
     spot->state = SPOT_CLEAR;
@@ -78,7 +83,10 @@ void spot_reason(const struct spot *spot, struct buf *out) {
         return;
     }
     buf_printf(out, "the secret of credential '%s' is", spot->credential);
-    put_place(spot_place(spot), out);
+    if (spot->body)
+        buf_puts(out, " in the request's body");
+    else
+        put_place(spot_place(spot), out);
     if (spot->form == MARKS_BASE64)
         buf_puts(out, ", in base64");
 }

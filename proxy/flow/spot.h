@@ -25,6 +25,7 @@ enum spot_state {
 
 struct spot {
     struct watch watch;
+    bool body; /* what is looked through is the body of a request, not a pack */
 
     /* private */
     struct box *box;
@@ -44,6 +45,9 @@ void spot_end(struct spot *spot); /* of a zeroed struct, too */
 
 /* Has the keeper told about what was found up to now. */
 enum spot_state spot_ask(struct spot *spot);
+
+/* It can't be told, for this reason. */
+void spot_fail(struct spot *spot, const char *why);
 
 /* SPOT_FOUND: appends whose secret is where: "the secret of credential 'forge' is in blob 5f0c…". SPOT_FAILED: why it can't be
  * told. */

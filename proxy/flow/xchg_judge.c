@@ -139,7 +139,7 @@ void xchg_decide(struct xchg *x) {
         gitgate_begin(x); /* which asks for limits when the push itself is permitted */
     } else if (x->git.kind == GIT_FETCH || x->git.kind == GIT_DISCOVER_FETCH) {
         fetchgate_begin(x);
-    } else if (!xchg_limited(x)) {
-        xchg_go(x);
+    } else {
+        doorgate_permit(x);
     }
 }

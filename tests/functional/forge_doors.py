@@ -1,4 +1,5 @@
 """Requests to a forge's API are judged as the pushes that they are; what only the forge knows, it is asked."""
+import base64
 import os
 import shutil
 
@@ -40,7 +41,7 @@ def serve(t):
 
 def run(hub, code, policy=HTTP + PUSH, **options):
     return client.run(policy, [SEND, code], resolve=[hub.resolve("api.github.com"), hub.resolve("gitlab.com")],
-                      upstream_ca=pki.ca, vault=VAULT, env={"HUB_TOKEN": "SECRET-A", "LAB_TOKEN": "SECRET-B"}, **options)
+                      upstream_ca=pki.ca, vault=VAULT, **{"env": {"HUB_TOKEN": "SECRET-A", "LAB_TOKEN": "SECRET-B"}, **options})
 
 
 def answers(r):
@@ -245,6 +246,31 @@ def gitlab_by_name_by_number_and_by_form(t):
     tap.contains(r.reports[8][1], "the request deletes refs/heads/fix/1")
     tap.equal({a[2] for a in hub.asked}, {"Bearer SECRET-B"})
     tap.equal(len(hub.writes), 6)
+
+
+# ---- secrets of the vault ----
+
+@tap.test
+def what_is_written_holds_no_secret_of_the_vault(t):
+    hub = serve(t)
+    secret, other = "SECRET-hub-4Kq7Lm2Xz8Rt5Vb1Nc6Pw", "SECRET-hub-4Kq7Lm2Xz8Rt5Vb1Nc6Px"
+
+    def content(key):
+        return base64.b64encode(("a line\nkey = %s\n" % key).encode()).decode()
+
+    r = run(hub, """
+        ask("PUT", "/repos/acme/app/contents/x", {"branch": "fix/1", "message": "m", "content": %r})
+        ask("PUT", "/repos/acme/app/contents/x", {"branch": "fix/1", "message": "it is %s", "content": "eA=="})
+        ask("PUT", "/repos/acme/app/contents/x", {"branch": "fix/1", "message": "m", "content": %r})
+        ask("POST", "/repos/acme/app/issues", {"title": %r})
+    """ % (content(secret), secret, content(other), secret), env={"HUB_TOKEN": secret, "LAB_TOKEN": "SECRET-B"})
+    said = "the secret of credential 'hub' is in the request's body"
+    tap.equal(answers(r), [(403, said + ", in base64"), (403, said), (200, ""), (201, "")], r)
+    tap.equal(hub.writes, ["PUT /repos/acme/app/contents/x", "POST /repos/acme/app/issues"])
+    tap.equal([(v["code"], v["reason"]) for v in r.verdicts(verdict="deny")], [("secret", said + ", in base64"), ("secret", said)])
+    for text in (r.err, str(r.decisions), str(r.reports)):
+        tap.lacks(text, secret)
+        tap.lacks(text, content(secret))
 
 
 if __name__ == "__main__":
