@@ -183,6 +183,7 @@ static void idle_add(struct link *l, unsigned ms) {
     site->nidle++;
     p->idle++;
     l->link.reused = true;
+    l->since = clock_monotonic_ms();
     io_own(l->link.io, &idle_events, l);
     io_deadline(l->link.io, ms);
     /* a pause first, so that reading is armed whatever the last owner left */
@@ -190,10 +191,19 @@ static void idle_add(struct link *l, unsigned ms) {
     io_resume(l->link.io);
 }
 
+/* For a request that can't be repeated. */
+static bool idle_sure(const struct link *l, uint64_t now) {
+    uint64_t idle = now - l->since;
+    return idle <= UPSTREAM_ONCE_MS && (l->served > 1 || idle >= UPSTREAM_SETTLE_MS);
+}
+
 /* A connection to be used again, looked at once more; it is in no list then. NULL: none. */
-static struct link *idle_take(struct site *site) {
-    struct link *l;
-    while ((l = TAILQ_FIRST(&site->idle))) {
+static struct link *idle_take(struct site *site, bool once) {
+    uint64_t now = once ? clock_monotonic_ms() : 0;
+    for (struct link *l = TAILQ_FIRST(&site->idle), *next; l; l = next) {
+        next = TAILQ_NEXT(l, entry);
+        if (once && !idle_sure(l, now))
+            continue;
         if (!io_idle_ok(l->link.io)) {
             idle_drop(l);
             continue;
@@ -228,6 +238,7 @@ void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_m
     if (keep_ms)
         ms = keep_ms > UPSTREAM_KEEP_MS ? UPSTREAM_KEEP_MS : keep_ms > 1000 ? keep_ms - 1000 : 0;
     struct site *site = l->site;
+    l->served += reusable;
     /* what comes now, idle_take sees */
     if (reusable && ms && (io_at_rest(link->io) || (io_queued(link->io) == 0 && io_idle_ok(link->io)))) {
         idle_add(l, ms);
@@ -420,7 +431,7 @@ static bool pool_room(struct upstream_pool *p) {
 static struct link *attempt_ready(struct upstream_attempt *a) {
     const struct upstream_options *o = &a->options;
     struct link *l = o->http2 && !o->alone ? http2_take(a->pool, a->site) : NULL;
-    return l || o->fresh ? l : idle_take(a->site);
+    return l || o->fresh ? l : idle_take(a->site, o->once);
 }
 
 struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct upstream_origin *origin,

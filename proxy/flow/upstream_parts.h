@@ -33,6 +33,8 @@ struct link {
     TAILQ_ENTRY(link) entry;    /* in site.idle or pool.out */
     struct upstream_pool *pool; /* NULL: the pool is gone, close on release */
     struct site *site;
+    unsigned served; /* requests whose answers ended well */
+    uint64_t since;  /* idle since (monotonic ms) */
 };
 
 TAILQ_HEAD(link_list, link);

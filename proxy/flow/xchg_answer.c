@@ -162,8 +162,13 @@ void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n
 /* ---- the upstream's connection ---- */
 
 void xchg_answer_lost(struct xchg *x) {
-    if (!xchg_retry(x, false))
-        xchg_answer_broken(x, 502, "upstream-closed", "the upstream ended the connection without an answer");
+    if (xchg_retry(x, false))
+        return;
+    xchg_answer_broken(
+        x, 502, "upstream-closed",
+        x->pooled ? "the upstream ended the connection without an answer"
+                  : "the upstream ended the connection without an answer; whether it has acted on the "
+                    "request is not known, so it was not sent again");
 }
 
 void xchg_upstream_drained(struct xchg *x) {

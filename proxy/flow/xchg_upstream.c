@@ -3,8 +3,8 @@
  *
  * Second tries. A pooled connection may be closed by its server just while a request goes out on it. What may be said
  * twice (an idempotent method, no body or one that is kept here) takes any connection, and is said again on a fresh one
- * when not a byte of an answer has come. What may not be said twice gets a fresh connection from the start, so that no
- * such race exists.
+ * when not a byte of an answer has come. What may not be said twice gets one on which that race is not to be expected
+ * (upstream.h, `once`), and is never said again.
  */
 #include <stdio.h>
 
@@ -63,6 +63,7 @@ static void go_connect(struct xchg *x, bool fresh) {
     struct upstream_options options;
     xchg_upstream_wish(x, &origin, &options);
     options.fresh = fresh;
+    options.once = !x->pooled;
     options.http2 = origin.scheme == URL_HTTPS && !x->upgrade_key.n;
     options.alone = x->retried;
     xchg_enter(x, XCHG_CONNECT);
@@ -118,7 +119,7 @@ void xchg_permitted(struct xchg *x) {
     xchg_strip(x, x->req.fields, x->req.nfields);
     xchg_upgrade_ask(x);
     x->pooled = go_may_repeat(x) && !x->upgrade_key.n;
-    go_connect(x, !x->pooled);
+    go_connect(x, x->upgrade_key.n > 0);
 }
 
 /* The header's value is in x->inject. */

@@ -63,6 +63,48 @@ def the_upstream_connection_is_kept_and_used_again(t):
     tap.equal(len(server.connections), 1)
 
 
+# What can't be repeated, one after the other: each with a body of its own.
+POSTS = '''
+    for i in range(6):
+        c = tls("a.test")
+        body = b"body %d" % i
+        c.send(b"POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body)
+        a = c.answer()
+        report(a.status, a.body.decode())
+        c.close()
+        time.sleep(0.12)
+'''
+
+
+@tap.test
+def what_cannot_be_repeated_uses_a_kept_connection_too(t):
+    r, server = through(t, POSTS)
+    tap.equal([status for status, _ in r.reports], [200] * 6)
+    # on a slow machine one may have been idle for too long
+    tap.ok(len(server.connections) <= 3, "%d connections" % len(server.connections))
+
+
+@tap.test
+def what_cannot_be_repeated_is_sent_once_whatever_happens(t):
+    bodies = []
+
+    def answer(connection, request):
+        bodies.append(connection.read_body(request))
+        if len([q for q in server.requests if q.connection is connection]) > 1:
+            connection.close("fin")
+            return None
+        return response(200, "ok")
+
+    server = t.use(RawServer(answer, tls=pki.leaf("a.test")))
+    r = client.run(POLICY, POSTS, resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    tap.equal(sorted(bodies), [b"body %d" % i for i in range(6)])
+    lost = [text for status, text in r.reports if status == 502]
+    tap.ok(lost, "none met the end of a kept connection: %r" % r.reports)
+    for text in lost:
+        tap.contains(text, "was not sent again")
+    tap.equal([o["status"] for o in r.outcomes()].count(502), len(lost))
+
+
 @tap.test
 def an_http_1_0_client_gets_what_it_understands(t):
     r, server = through(t, '''

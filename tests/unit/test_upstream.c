@@ -53,6 +53,43 @@ static void reuse(int max_version) {
     SSL_CTX_free(s.tls);
 }
 
+static bool sure(struct rig *g, unsigned idle_ms) {
+    const struct timespec pause = {.tv_sec = idle_ms / 1000, .tv_nsec = idle_ms % 1000 * 1000000L};
+    nanosleep(&pause, NULL);
+    struct upstream_link *link =
+        get_with(g, URL_HTTPS, "a.test", 443, (struct upstream_options){.once = true});
+    bool reused = link->reused;
+    exchange(g, link);
+    upstream_release(link, true, 0);
+    return reused;
+}
+
+/* What can't be repeated: on a connection that has shown that it is kept, and that the server will keep a while longer. */
+static void once(void **state) {
+    struct server s = {.tls = server_context(good_root, "a.test", -60)};
+    struct rig g;
+    (void)state;
+    server_start(&s);
+    rig_open(&g, "", pin_to(s.port, "a.test", NULL), NULL);
+    assert_false(sure(&g, 0));
+    /* a machine under load may take its time between the two */
+    uint64_t began = clock_monotonic_ms();
+    bool reused = sure(&g, 0);
+    if (clock_monotonic_ms() - began < UPSTREAM_SETTLE_MS)
+        assert_false(reused);
+    assert_true(sure(&g, UPSTREAM_SETTLE_MS + 10));
+    assert_true(sure(&g, 0));
+    assert_true(sure(&g, 0));
+    assert_false(sure(&g, UPSTREAM_ONCE_MS + 10));
+    /* others wait longer */
+    struct upstream_link *link = get(&g, URL_HTTPS, "a.test", 443);
+    assert_true(link->reused);
+    upstream_release(link, false, 0);
+    rig_close(&g);
+    server_stop(&s);
+    SSL_CTX_free(s.tls);
+}
+
 static void again(void **state) {
     (void)state;
     reuse(0);
@@ -332,10 +369,10 @@ static void all_in_turn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(again),       cmocka_unit_test(not_again),        cmocka_unit_test(apart),
-        cmocka_unit_test(cancelled),   cmocka_unit_test(bad_certificates), cmocka_unit_test(no_tls),
-        cmocka_unit_test(old_tls),     cmocka_unit_test(addresses),        cmocka_unit_test(named_networks),
-        cmocka_unit_test(all_in_turn),
+        cmocka_unit_test(again),          cmocka_unit_test(once),        cmocka_unit_test(not_again),
+        cmocka_unit_test(apart),          cmocka_unit_test(cancelled),   cmocka_unit_test(bad_certificates),
+        cmocka_unit_test(no_tls),         cmocka_unit_test(old_tls),     cmocka_unit_test(addresses),
+        cmocka_unit_test(named_networks), cmocka_unit_test(all_in_turn),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
