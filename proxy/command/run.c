@@ -70,6 +70,11 @@ static int take_resolve(void *target, char *value, struct errmsg *msg) {
     return r < 0 ? r : add(&((struct run *)target)->config.resolves, value, msg);
 }
 
+static int take_time_limit(void *target, char *value, struct errmsg *msg) {
+    int r = need_value(value, msg);
+    return r < 0 ? r : add(&((struct run *)target)->config.time_limits, value, msg);
+}
+
 static int take_state(void *target, char *value, struct errmsg *msg) {
     ((struct run *)target)->config.state = value;
     return need_value(value, msg);
@@ -143,6 +148,9 @@ const struct option_row run_rows[] = {
     {0, "state", "DIR", take_state,
      "where exeat keeps its certification authority and the log\n(default: $XDG_STATE_HOME/exeat or "
      "~/.local/state/exeat)"},
+    {0, "time-limit", "WHAT=TIME", take_time_limit,
+     "how long peers may take for their part: handshake, head (30s), idle (5m), body (10m),\nanswer (30m), "
+     "relay (1h); may be repeated"},
     {0, "workers", "N", take_workers, "processes that serve the sandbox (default: 1)"},
     {0, "push-memory", "MIB", take_push_memory,
      "memory for looking through one push, where a rule needs that (default: 256)"},

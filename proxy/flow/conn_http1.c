@@ -288,6 +288,8 @@ static void h1_on_readable(struct io *io) {
 static void h1_on_drained(struct io *io) {
     struct conn *conn = io->arg;
     engine_reap(conn->box->engine);
+    if (conn->phase == H1_WAIT)
+        io_deadline(io, 0);
     if (conn->x)
         xchg_client_drained(conn->x);
 }
@@ -305,7 +307,9 @@ static void h1_on_timeout(struct io *io) {
     if (conn->x) {
         struct xchg *x = conn->x;
         conn->close_after = true;
-        xchg_trouble(x, "client-timeout", "the client sent no more of its request");
+        xchg_trouble(x, "client-timeout",
+                     conn->phase == H1_WAIT ? "the client took no more of its answer"
+                                            : "the client sent no more of its request");
         conn_close(conn);
     } else if (conn->phase == H1_HEAD && buf_len(&conn->in) > 0) {
         conn_refuse(conn, "head-timeout", "the request's head took too long");
@@ -413,8 +417,13 @@ static void h1_flush(struct xchg *x) {
     h1_write(x->conn, SLICE_NONE, false);
 }
 
+/* A client that takes nothing has a limit; while its request is on its way there is one already. */
 static bool h1_full(struct xchg *x) {
-    return io_full(x->conn->io);
+    struct conn *conn = x->conn;
+    bool full = io_full(conn->io);
+    if (full && conn->phase == H1_WAIT)
+        io_deadline(conn->io, h1_limits(conn)->body_ms);
+    return full;
 }
 
 static void h1_want_body(struct xchg *x, bool want) {

@@ -26,6 +26,8 @@ static uint64_t h2_due(const struct h2 *h2) {
         due = h2->woken + H2_AWAKE_MS;
     if (h2->head_since && (!due || h2->head_since + h2_limits(h2)->head_ms < due))
         due = h2->head_since + h2_limits(h2)->head_ms;
+    if (h2->settled_by && (!due || h2->settled_by < due))
+        due = h2->settled_by;
     return due;
 }
 
@@ -71,6 +73,14 @@ static void h2_stream_late(struct h2_stream *stream) {
                                   stream->end_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
 }
 
+/* A time limit has passed, and what follows from it may not go out, since the client reads nothing. */
+static void h2_stuck(struct conn *conn, bool over, bool late) {
+    if (conn->state == CONN_HTTP && over)
+        conn_linger(conn, H2_PILE);
+    else if (conn->state == CONN_HTTP && late && io_full(conn->io))
+        conn_close(conn);
+}
+
 static void h2_on_timeout(struct io *io) {
     struct conn *conn = io->arg;
     struct h2 *h2 = conn->h2;
@@ -81,23 +91,30 @@ static void h2_on_timeout(struct io *io) {
         conn_refuse(conn, "head-timeout", "the request's head took too long");
         return;
     }
+    bool over = h2->settled_by && h2->settled_by <= now, late = false;
+    if (over) {
+        h2_wake(h2);
+        h2_fail(h2, NGHTTP2_SETTINGS_TIMEOUT, "handshake-timeout", "no word on our settings came");
+    }
     h2->busy++;
     for (struct h2_stream *s = h2->streams; s && conn->state == CONN_HTTP; s = s->next)
-        if (s->due && s->due <= now)
+        if (s->due && s->due <= now) {
             h2_stream_late(s);
+            late = true;
+        }
     h2->busy--;
     if (conn->state != CONN_HTTP)
         return;
-    if (!h2->nstreams && h2->idle_since + h2_limits(h2)->idle_ms <= now) {
+    if (!over && !h2->nstreams && h2->idle_since + h2_limits(h2)->idle_ms <= now) {
         h2_wake(h2);
         nghttp2_session_terminate_session(h2->session, NGHTTP2_NO_ERROR);
-        h2_pump(h2);
-        return;
+        over = true;
     }
-    if (h2->nstreams)
+    if (over || h2->nstreams)
         h2_pump(h2);
     else
         h2_doze(h2, now);
+    h2_stuck(conn, over, late);
     if (conn->state == CONN_HTTP)
         h2_rearm(h2);
 }
@@ -232,6 +249,7 @@ void conn_http2_begin(struct conn *conn) {
     }
     h2->conn = conn;
     h2->idle_since = h2->woken = clock_monotonic_ms();
+    h2->settled_by = h2->idle_since + h2_limits(h2)->handshake_ms;
     http2_guard_init(&h2->guard, h2->idle_since);
     if (h2_session(h2) ||
         nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, h2_settings,

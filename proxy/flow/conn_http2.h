@@ -48,6 +48,7 @@ struct h2 {
     uint64_t idle_since; /* monotonic ms: when the last stream went */
     uint64_t woken;      /* … when something happened last on a connection without a stream */
     uint64_t head_since; /* … when the head began that is under way; 0: none is */
+    uint64_t settled_by; /* … when the client must have agreed to our settings (RFC 9113 6.5.3); 0: it has */
     uint64_t armed;      /* … when the io's deadline comes; 0: it is not set */
     struct http2_guard guard;
     /* The session's. It sleeps only while there are no streams: who enters the session from elsewhere wakes it. */
@@ -79,7 +80,9 @@ struct h2_stream {
     bool started;  /* the final head was handed to the session */
     bool end_sent; /* END_STREAM is out */
     bool closed;   /* the session has no such stream any more */
-    uint64_t due;  /* monotonic ms: the client must have done something by then; 0: no matter */
+    uint64_t
+        due; /* monotonic ms: the client must have sent more of its request (`wanted`), or taken more of its
+                      answer, by then; 0: no matter */
 };
 
 /* Sends what can be sent, unless somebody further up the stack will; ends the connection where it is over. */

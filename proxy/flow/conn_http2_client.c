@@ -6,7 +6,7 @@ void h2_out_sent(struct http2_out *out, size_t n) {
     struct h2_stream *stream = (struct h2_stream *)((char *)out - offsetof(struct h2_stream, out));
     struct h2 *h2 = stream->h2;
     http2_guard_data(&h2->guard, n);
-    if (!stream->x)
+    if (!stream->x || (stream->due && !stream->wanted))
         h2_stream_due(stream, buf_len(&out->bytes) ? h2->conn->box->engine->config.limits.body_ms : 0);
 }
 
@@ -128,7 +128,10 @@ static void h2_flush(struct xchg *x) {
 
 static bool h2_full(struct xchg *x) {
     struct h2_stream *stream = x->stream;
-    return http2_out_full(&stream->out);
+    bool full = http2_out_full(&stream->out);
+    if (full && !stream->wanted && !stream->due)
+        h2_stream_due(stream, x->box->engine->config.limits.body_ms);
+    return full;
 }
 
 static void h2_want_body(struct xchg *x, bool want) {

@@ -291,6 +291,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     if (frame->hd.type == NGHTTP2_HEADERS && !stream)
         h2->head_since = 0;
+    if (frame->hd.type == NGHTTP2_SETTINGS && frame->hd.flags & NGHTTP2_FLAG_ACK)
+        h2->settled_by = 0;
     if (!stream)
         return stream_goes_on(h2);
     if (frame->hd.type == NGHTTP2_HEADERS) {

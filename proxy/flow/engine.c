@@ -22,23 +22,6 @@
 #define ENGINE_OWN_FILES 24   /* descriptors of the worker itself */
 #define ENGINE_SHED_NOTE 1000 /* one record about connections that were shed, in so many ms */
 
-void engine_limits_default(struct engine_limits *limits) {
-    *limits = (struct engine_limits){
-        .handshake_ms = 30 * 1000,
-        .head_ms = 30 * 1000,
-        .idle_ms = 5 * 60 * 1000,
-        .answer_ms = 30 * 60 * 1000,
-        .body_ms = 10 * 60 * 1000,
-        .relay_ms = 60 * 60 * 1000,
-        .linger_ms = 10 * 1000,
-        .connections = 16384,
-        .sandbox_connections = 4096,
-        .sandbox_streams = 2048,
-        .accept_burst = 32,
-        .push_memory = 256u << 20,
-    };
-}
-
 /* ---- memory that waits ---- */
 
 void engine_reap(struct engine *engine) {

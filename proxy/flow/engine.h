@@ -33,13 +33,16 @@ struct engine;
 /* Times are in milliseconds; 0 is never taken as "no limit". engine_limits_default fills in what suits people and
  * models that think for minutes. */
 struct engine_limits {
-    unsigned handshake_ms; /* 30 s: first byte to end of the TLS handshake */
-    unsigned head_ms;      /* 30 s: first byte of a request's head to its last */
-    unsigned idle_ms;      /* 5 min: a client's connection between two requests, and before the first byte */
+    unsigned
+        handshake_ms; /* 30 s: first byte to end of the TLS handshake; over HTTP/2 from there to the client's word
+                              on our settings */
+    unsigned head_ms;   /* 30 s: first byte of a request's head to its last */
+    unsigned idle_ms;   /* 5 min: a client's connection between two requests, and before the first byte */
     unsigned answer_ms; /* 30 min: request sent to head of the answer, and between two pieces of an answer */
-    unsigned body_ms;   /* 10 min: between two pieces of a request's body */
-    unsigned relay_ms;  /* 1 h: between two pieces, from either side, of a WebSocket */
-    unsigned linger_ms; /* 10 s: after a refusal, see io_linger */
+    unsigned
+        body_ms; /* 10 min: between two pieces of a request's body, and until a client takes more of an answer */
+    unsigned relay_ms;            /* 1 h: between two pieces, from either side, of a WebSocket */
+    unsigned linger_ms;           /* 10 s: after a refusal, see io_linger */
     unsigned connections;         /* open client connections of the worker, 16384 */
     unsigned sandbox_connections; /* … of one sandbox, 4096 */
     unsigned sandbox_streams;     /* … and its streams of HTTP/2, on all of its connections, 2048 */
@@ -48,6 +51,10 @@ struct engine_limits {
         push_memory; /* bytes that looking through a push may take, 256 MiB; all pushes together: twice that */
 };
 void engine_limits_default(struct engine_limits *limits);
+
+/* Sets one of the first six from "head=10s" (ms, s, m, h; up to a day, never 0). 0, or ERR_USAGE with a message for the
+ * user; then nothing has changed. */
+int engine_limits_set_time(struct engine_limits *limits, struct slice text, struct errmsg *msg);
 
 struct engine_config {
     struct event_base *base;

@@ -170,6 +170,17 @@ static int tell_variables(struct child *worker) {
     return r;
 }
 
+static int tell_list(struct child *worker, enum ipc_message type, const struct config_list *list) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < list->n; i++) {
+        struct msg_out m;
+        msg_begin(&m, out_memory, sizeof out_memory, type);
+        msg_put_str(&m, list->list[i]);
+        r = channel_send(&worker->ctl, &m);
+    }
+    return r;
+}
+
 /* All that a worker can begin with before there is a CA. */
 static int tell_worker(struct child *worker, int roots_fd, int extra_fd) {
     struct children *c = worker->all;
@@ -182,11 +193,10 @@ static int tell_worker(struct child *worker, int roots_fd, int extra_fd) {
         close(*fd); /* from now on only the two ends hold it: its end shows when one of them dies */
         *fd = -1;
     }
-    for (size_t i = 0; r == 0 && i < config->resolves.n; i++) {
-        msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_RESOLVE);
-        msg_put_str(&m, config->resolves.list[i]);
-        r = channel_send(&worker->ctl, &m);
-    }
+    if (r == 0)
+        r = tell_list(worker, IPC_ADD_RESOLVE, &config->resolves);
+    if (r == 0)
+        r = tell_list(worker, IPC_ADD_TIME_LIMIT, &config->time_limits);
     if (r == 0)
         r = tell_variables(worker);
     if (r < 0)

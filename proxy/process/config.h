@@ -40,6 +40,7 @@ struct config {
     char *redis;       /* NULL: none; may hold a password, so it is taken out of argv once read */
     struct config_list upstream_cas;
     struct config_list resolves;
+    struct config_list time_limits;
     unsigned workers;
     size_t push_memory; /* bytes that a worker may take for looking through a push */
     bool log_query;     /* values of queries are recorded */

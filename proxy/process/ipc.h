@@ -16,9 +16,10 @@
  *   to a worker
  *     IPC_ADD_PEER        u32 IPC_PEER_KEEPER or IPC_PEER_SCRIBE, fd socket
  *     IPC_ADD_RESOLVE     str as given on the command line
+ *     IPC_ADD_TIME_LIMIT  the same
  *     IPC_ADD_VARIABLE    str name, str value: of the few variables that a worker reads (HTTPS_PROXY …)
  *     IPC_ROOTS           fd the host's roots, fd further roots (PEM, sealed). It takes a while to read them: this comes before the
- *                         keeper is ready, after the two above
+ *                         keeper is ready, after the three above
  *     IPC_START           str ca.pem, u8 1 if values of queries are recorded, u64 bytes that looking through a push may take
  *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), fd why (proxy/flow/why.h),
  *                         fd limits (proxy/flow/limits.h), fd shown (proxy/flow/shown.h), u32 n,
@@ -50,6 +51,7 @@ enum ipc_message {
     IPC_SANDBOX = 0x0106,
     IPC_SANDBOX_END = 0x0107,
     IPC_ROOTS = 0x0108,
+    IPC_ADD_TIME_LIMIT = 0x0109,
     IPC_READY = 0x0110,
     IPC_FAILED = 0x0111,
     IPC_DRAINED = 0x0112,

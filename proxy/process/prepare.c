@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "ca/bundle.h"
 #include "netns/names.h"
+#include "proxy/flow/engine.h"
 #include "proxy/flow/proxyenv.h"
 #include "proxy/flow/resolve.h"
 #include "proxy/flow/sink_redis.h"
@@ -115,6 +116,13 @@ static int check_options(struct prepared *p, struct buf *out) {
     for (size_t i = 0; i < c->resolves.n; i++) {
         struct resolve_pin pin;
         int r = resolve_pin_parse(slice_str(c->resolves.list[i]), &pin, &msg);
+        if (r < 0)
+            worst = complain(out, r, &msg);
+    }
+    struct engine_limits limits;
+    engine_limits_default(&limits);
+    for (size_t i = 0; i < c->time_limits.n; i++) {
+        int r = engine_limits_set_time(&limits, slice_str(c->time_limits.list[i]), &msg);
         if (r < 0)
             worst = complain(out, r, &msg);
     }

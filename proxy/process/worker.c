@@ -60,6 +60,7 @@ struct worker_process {
     int scribe_fd; /* until the recorder takes it */
     char *resolves[CONFIG_LIST_MAX];
     size_t nresolves;
+    struct engine_limits limits;
     struct {
         char *name, *value;
     } variables[VARIABLES_MAX];
@@ -122,6 +123,11 @@ static int add_resolve(struct worker_process *w, struct msg_in *m) {
         return ERR_PEER;
     w->resolves[w->nresolves] = slice_dup(text);
     return w->resolves[w->nresolves++] ? 0 : ERR_NOMEM;
+}
+
+static int add_time_limit(struct worker_process *w, struct msg_in *m) {
+    struct slice text = msg_get_slice(m);
+    return msg_end(m) < 0 || engine_limits_set_time(&w->limits, text, NULL) < 0 ? ERR_PEER : 0;
 }
 
 /* Answers of the keeper hold secrets, and what it is to keep: the channel wipes what it has read, and what waited. */
@@ -249,8 +255,8 @@ static int make_engine(struct worker_process *w, struct slice ca_pem, bool log_q
         .recorder = w->recorder,
         .ca_pem = ca_pem,
         .log_query = log_query,
+        .limits = w->limits,
     };
-    engine_limits_default(&config.limits);
     config.limits.push_memory = push_memory;
     return engine_new(&config, &w->engine, msg);
 }
@@ -487,6 +493,7 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
     switch (m->type) {
     case IPC_ADD_PEER: return w->engine ? ERR_PEER : add_peer(w, m);
     case IPC_ADD_RESOLVE: return w->engine ? ERR_PEER : add_resolve(w, m);
+    case IPC_ADD_TIME_LIMIT: return w->engine ? ERR_PEER : add_time_limit(w, m);
     case IPC_ADD_VARIABLE: return w->engine ? ERR_PEER : add_variable(w, m);
     case IPC_ROOTS: return w->tls ? ERR_PEER : load_roots(w, m);
     case IPC_START: return w->engine ? ERR_PEER : start(w, m);
@@ -516,6 +523,7 @@ static void raise_limit(void) {
 int worker_run(void) {
     struct worker_process *w = &worker;
     raise_limit();
+    engine_limits_default(&w->limits);
     w->scribe_fd = -1;
     if (role_open(&w->role, &supervisor_ops, w) < 0)
         return 1;

@@ -43,7 +43,7 @@ def the_help_of_run_names_every_option():
         tap.equal(r.err, "")
         for option in ("-p, --policy FILE", "--vault FILE", "--set NAME=VALUE", "--name SANDBOX", "--log FILE", "--log-query",
                        "--redis URL", "--upstream-ca FILE", "--resolve HOST:PORT:ADDRESS[:PORT]", "--state DIR",
-                       "--workers N", "--push-memory MIB", "-q, --quiet", "-v, --verbose"):
+                       "--time-limit WHAT=TIME", "--workers N", "--push-memory MIB", "-q, --quiet", "-v, --verbose"):
             tap.contains(r.out, option)
 
 
