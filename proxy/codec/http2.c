@@ -293,7 +293,9 @@ enum http_refusal http2_request_head(const struct http2_list *list, bool ended, 
     return written(out);
 }
 
-bool http2_request_keeps(const struct http1_request *req, const struct http_field *field) {
+bool http2_request_keeps(const struct http1_request *req, bool websocket, const struct http_field *field) {
+    if (websocket && http_name_alike(field->name, SLICE("sec-websocket-key")))
+        return false;
     switch (field->id) {
     case HTTP_F_HOST:
     case HTTP_F_TE:
@@ -305,7 +307,17 @@ bool http2_request_keeps(const struct http1_request *req, const struct http_fiel
     }
 }
 
-enum http_refusal http2_response_head(const struct http2_list *list, bool ended, struct buf *out) {
+/* The first lines of the head. */
+static void put_status(struct buf *out, unsigned status, bool granted, struct slice proof) {
+    buf_printf(out, "HTTP/1.1 %u %s\r\n", granted ? 101 : status, http1_reason(granted ? 101 : (int)status));
+    if (granted) {
+        buf_puts(out, "connection: upgrade\r\nupgrade: websocket\r\n");
+        put_line(out, SLICE("sec-websocket-accept"), proof);
+    }
+}
+
+enum http_refusal http2_response_head(const struct http2_list *list, bool ended, struct slice proof,
+                                      struct buf *out) {
     struct pseudos p;
     uint64_t status;
     enum http_refusal refusal = read_pseudos(list, &p);
@@ -318,14 +330,17 @@ enum http_refusal http2_response_head(const struct http2_list *list, bool ended,
         return HTTP_REFUSED_STATUS_LINE;
     if (status == 101) /* there is no such thing in HTTP/2 (RFC 9113 8.6) */
         return HTTP_REFUSED_UPGRADED;
-    buf_printf(out, "HTTP/1.1 %u %s\r\n", (unsigned)status, http1_reason((int)status));
+    bool granted = proof.n && status >= 200 && status < 300 && !ended;
+    put_status(out, (unsigned)status, granted, proof);
     size_t at = p.at;
     bool length = false;
     while (http2_list_next(list, &at, &name, &value)) {
+        if (granted && http_name_alike(name, SLICE("sec-websocket-accept")))
+            continue; /* not used in HTTP/2 (RFC 8441 5) */
         length |= http_field_lookup(name, NULL) == HTTP_F_CONTENT_LENGTH;
         put_line(out, name, value);
     }
-    if (!ended && !length && status >= 200 && status != 204 && status != 304)
+    if (!granted && !ended && !length && status >= 200 && status != 204 && status != 304)
         buf_puts(out, "transfer-encoding: chunked\r\n");
     buf_puts(out, "\r\n");
     return written(out);

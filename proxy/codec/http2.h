@@ -59,13 +59,16 @@ enum http_refusal http2_request_head(const struct http2_list *list, bool ended, 
                                      struct buf *out, struct http2_request *about);
 
 /* Does this field of a request go to a server that speaks HTTP/2? Those that the sender makes anew do not: Host, TE and
- * Expect. */
-bool http2_request_keeps(const struct http1_request *req, const struct http_field *field);
+ * Expect. `websocket`: it goes as an extended CONNECT, without a key. */
+bool http2_request_keeps(const struct http1_request *req, bool websocket, const struct http_field *field);
 
 /* ---- answers ---- */
 
-/* The same for an answer. `ended` as before; a final answer without a length and with a body becomes chunked. */
-enum http_refusal http2_response_head(const struct http2_list *list, bool ended, struct buf *out);
+/* The same for an answer. `ended` as before; a final answer without a length and with a body becomes chunked. `proof` is
+ * empty, or the request was an extended CONNECT for a WebSocket: then an answer that grants it becomes the 101 that
+ * HTTP/1.1 would have (RFC 8441 5), with this for the Sec-WebSocket-Accept. */
+enum http_refusal http2_response_head(const struct http2_list *list, bool ended, struct slice proof,
+                                      struct buf *out);
 
 /* Does this field of an answer go to a client that speaks HTTP/2? `head`: the request was HEAD. */
 bool http2_response_keeps(const struct http1_response *resp, bool head, const struct http_field *field);

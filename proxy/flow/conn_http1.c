@@ -53,6 +53,11 @@ static const struct engine_limits *h1_limits(const struct conn *conn) {
     return &conn->box->engine->config.limits;
 }
 
+/* How long may nothing come of a body? A WebSocket has a limit for both sides together, which is the exchange's. */
+static unsigned h1_body_ms(const struct conn *conn) {
+    return conn->phase == H1_BODY && conn->body.framing == HTTP_BODY_CLOSE ? 0 : h1_limits(conn)->body_ms;
+}
+
 /* ---- heads ---- */
 
 /* Moves the head's bytes to the exchange: the whole buffer when nothing lies behind it. */
@@ -210,6 +215,12 @@ static void h1_ended(struct conn *conn) {
     bool clean = conn->io->end == IO_END_CLEAN;
     if (conn->phase == H1_HEAD || conn->phase == H1_DRAIN) {
         conn_close(conn);
+    } else if (conn->phase == H1_BODY && conn->body.framing == HTTP_BODY_CLOSE) {
+        conn->half_closed = true;
+        if (conn->io->end == IO_END_RESET || conn->io->end == IO_END_BROKEN)
+            conn_close(conn);
+        else
+            h1_body_done(conn);
     } else if (conn->phase == H1_BODY) {
         conn->half_closed = conn->close_after = true;
         xchg_body_bad(conn->x, HTTP_REFUSED_NOT);
@@ -257,7 +268,7 @@ static void h1_read_body(struct conn *conn) {
         return;
     }
     if (conn->phase == H1_BODY || conn->drain_long)
-        io_deadline(conn->io, h1_limits(conn)->body_ms);
+        io_deadline(conn->io, h1_body_ms(conn));
     conn->running = true;
     size_t spent = h1_feed(conn, slice_make(bytes, got));
     conn->running = false;
@@ -348,7 +359,7 @@ static bool h1_settles(const struct conn *conn, const struct xchg *x) {
 
 /* A client that can't be written to is gone; the exchange is told before this returns. */
 static void h1_write(struct conn *conn, struct slice bytes, bool more) {
-    if (conn->state == CONN_HTTP && io_write(conn->io, bytes, more))
+    if (conn->state == CONN_HTTP && !conn->io->shut_wanted && io_write(conn->io, bytes, more))
         conn_close(conn);
 }
 
@@ -407,14 +418,19 @@ static void h1_data(struct xchg *x, struct slice bytes) {
     h1_write(conn, SLICE("\r\n"), true);
 }
 
+static void h1_flush(struct xchg *x) {
+    h1_write(x->conn, SLICE_NONE, false);
+}
+
 static void h1_end(struct xchg *x, const struct http_field *trailers, size_t n) {
     struct conn *conn = x->conn;
     if (conn->chunked_out)
         http1_chunk_end(io_queue(conn->io), trailers, n, NULL, 0);
-}
-
-static void h1_flush(struct xchg *x) {
-    h1_write(x->conn, SLICE_NONE, false);
+    if (x->status != 101)
+        return;
+    h1_flush(x);
+    if (conn->state == CONN_HTTP)
+        io_shutdown(conn->io); /* the way back stays open */
 }
 
 /* A client that takes nothing has a limit; while its request is on its way there is one already. */
@@ -431,7 +447,7 @@ static void h1_want_body(struct xchg *x, bool want) {
     if (conn->phase != H1_BODY || conn->body_wanted == want)
         return;
     conn->body_wanted = want;
-    io_deadline(conn->io, want ? h1_limits(conn)->body_ms : 0);
+    io_deadline(conn->io, want ? h1_body_ms(conn) : 0);
     if (want)
         h1_run(conn);
     else
@@ -445,6 +461,13 @@ static struct io *h1_raw(struct xchg *x, struct buf *ahead) {
     conn->phase = H1_RAW;
     conn->close_after = true;
     return conn->io;
+}
+
+static void h1_stream(struct xchg *x) {
+    struct conn *conn = x->conn;
+    http1_body_init(&conn->body, HTTP_BODY_CLOSE, 0);
+    conn->phase = H1_BODY;
+    conn->close_after = true;
 }
 
 /* The answer is complete, the request may not be. `drain`: so much of it is read all the same. */
@@ -495,5 +518,6 @@ static const struct xchg_client h1_client = {
     .full = h1_full,
     .want_body = h1_want_body,
     .raw = h1_raw,
+    .stream = h1_stream,
     .over = h1_over,
 };

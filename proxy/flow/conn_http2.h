@@ -109,6 +109,8 @@ void h2_stream_free(struct h2_stream *stream);
 void h2_stream_settle(struct h2_stream *stream);
 /* Where a wait begins or ends; `ms` 0: none. */
 void h2_stream_due(struct h2_stream *stream, unsigned ms);
+/* How long may nothing come of a body? 0: a WebSocket has a limit for both sides together, which is the exchange's. */
+unsigned h2_stream_body_ms(const struct h2_stream *stream);
 
 /* ---- conn_http2_client.c ---- */
 

@@ -139,7 +139,7 @@ static void h2_want_body(struct xchg *x, bool want) {
     if (stream->told || stream->wanted == want)
         return;
     stream->wanted = want;
-    h2_stream_due(stream, want ? x->box->engine->config.limits.body_ms : 0);
+    h2_stream_due(stream, want ? h2_stream_body_ms(stream) : 0);
     if (want)
         h2_stream_feed(stream);
 }

@@ -56,8 +56,8 @@ void h2_stream_due(struct h2_stream *stream, unsigned ms) {
         h2_watch(stream->h2, stream->due);
 }
 
-static unsigned stream_body_ms(const struct h2_stream *stream) {
-    return stream->h2->conn->box->engine->config.limits.body_ms;
+unsigned h2_stream_body_ms(const struct h2_stream *stream) {
+    return stream->x && stream->x->status == 101 ? 0 : stream->h2->conn->box->engine->config.limits.body_ms;
 }
 
 /* ---- heads ---- */
@@ -199,7 +199,7 @@ static void stream_drain(struct h2_stream *stream, size_t n) {
     }
     nghttp2_session_consume_stream(stream->h2->session, stream->id, n);
     if (stream->drain_long && stream->end_sent)
-        h2_stream_due(stream, stream_body_ms(stream));
+        h2_stream_due(stream, h2_stream_body_ms(stream));
 }
 
 /* Bytes go to the exchange at once where it takes them, and wait where it does not. */
@@ -213,7 +213,7 @@ static int stream_data(struct h2_stream *stream, struct slice bytes) {
     }
     if (!stream->wanted || buf_len(&stream->in))
         return buf_put(&stream->in, bytes);
-    h2_stream_due(stream, stream_body_ms(stream));
+    h2_stream_due(stream, h2_stream_body_ms(stream));
     stream->feeding = true;
     xchg_body(stream->x, bytes);
     stream->feeding = false;

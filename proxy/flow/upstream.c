@@ -281,8 +281,8 @@ static void attempt_give(struct upstream_attempt *a, struct link *l) {
 }
 
 /* A stream on one of the site's connections; NULL: there is no room on any. */
-static struct link *http2_take(struct upstream_pool *p, struct site *site) {
-    struct up2 *up = up2_find(site);
+static struct link *http2_take(struct upstream_pool *p, struct site *site, bool websocket) {
+    struct up2 *up = up2_find(site, websocket);
     struct link *l = up ? calloc(1, sizeof *l) : NULL;
     if (l && up2_attach(up, &l->link)) {
         free(l);
@@ -295,12 +295,43 @@ static struct link *http2_take(struct upstream_pool *p, struct site *site) {
     return l;
 }
 
+/* An attempt of the site's has ended: those that waited for it share what it made, or go their own way. */
+static void site_wake(struct upstream_pool *p, struct site *site) {
+    struct upstream_attempt *a;
+    TAILQ_FOREACH(a, &p->attempts, entry) {
+        if (a->site != site || !a->waits || a->decided)
+            continue;
+        a->waits = false;
+        struct link *l = http2_take(p, site, false);
+        if (l) {
+            attempt_give(a, l);
+        } else {
+            attempt_dial(a);
+        }
+    }
+}
+
+/* It makes no connection any more that others could use. */
+static void attempt_no_offer(struct upstream_attempt *a) {
+    if (!a->offers)
+        return;
+    a->offers = false;
+    a->site->dialling--;
+    site_wake(a->pool, a->site);
+}
+
 /* The connection chose HTTP/2: it is the site's from now on. */
 static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
     struct up2 *up = up2_new(a->pool, a->site, io, &a->peer, a->proxy != NULL);
     a->counted = up == NULL; /* it counts by itself now */
     a->site->speaks_http2 = true;
-    struct link *l = up ? http2_take(a->pool, a->site) : NULL;
+    if (up && a->options.websocket) {
+        up2_ask(up, UPSTREAM_CONNECT_MS);
+        a->asks = up;
+        attempt_no_offer(a);
+        return;
+    }
+    struct link *l = up ? http2_take(a->pool, a->site, false) : NULL;
     if (l)
         attempt_give(a, l);
     else
@@ -322,23 +353,32 @@ void attempt_made(struct upstream_attempt *a, struct io *io) {
     io_deadline(io, 0);
     *l = (struct link){
         .link = {.io = io, .peer = a->peer, .proxied = a->proxy != NULL}, .pool = a->pool, .site = a->site};
-    a->site->speaks_http2 = false;
+    if (a->offers)
+        a->site->speaks_http2 = false;
     attempt_give(a, l);
 }
 
-/* An attempt of the site's has ended: those that waited for it share what it made, or go their own way. */
-static void site_wake(struct upstream_pool *p, struct site *site) {
+/* What was made of HTTP/2 for a WebSocket takes none: HTTP/1.1 alone is offered now. */
+static void attempt_again(struct upstream_attempt *a) {
+    dial_release(a);
+    a->options.http2 = false;
+    a->pool->open++;
+    a->counted = true;
+    attempt_dial(a);
+}
+
+void attempt_answered(struct upstream_pool *p, struct up2 *up) {
     struct upstream_attempt *a;
     TAILQ_FOREACH(a, &p->attempts, entry) {
-        if (a->site != site || !a->waits || a->decided)
+        if (a->asks != up || a->decided)
             continue;
-        a->waits = false;
-        struct link *l = http2_take(p, site);
-        if (l) {
+        struct link *l = up2_takes_websocket(up) ? http2_take(p, a->site, true) : NULL;
+        a->asks = NULL;
+        a->site->no_websocket = l == NULL;
+        if (l)
             attempt_give(a, l);
-        } else {
-            attempt_dial(a);
-        }
+        else
+            attempt_again(a);
     }
 }
 
@@ -346,18 +386,14 @@ static void site_wake(struct upstream_pool *p, struct site *site) {
  * the caller. */
 static void attempt_free(struct upstream_attempt *a) {
     struct upstream_pool *p = a->pool;
-    struct site *site = a->offers ? a->site : NULL;
     bool shared = a->made && a->made->link.http2;
     TAILQ_REMOVE(&p->attempts, a, entry);
     event_del(&a->timer);
     dial_release(a);
     if (a->counted && (shared || !a->made))
         p->open--;
+    attempt_no_offer(a);
     free(a);
-    if (site) {
-        site->dialling--;
-        site_wake(p, site);
-    }
 }
 
 static void on_decided(evutil_socket_t fd, short what, void *arg) {
@@ -430,7 +466,7 @@ static bool pool_room(struct upstream_pool *p) {
 /* A connection that is there already, or NULL. */
 static struct link *attempt_ready(struct upstream_attempt *a) {
     const struct upstream_options *o = &a->options;
-    struct link *l = o->http2 && !o->alone ? http2_take(a->pool, a->site) : NULL;
+    struct link *l = o->http2 && !o->alone ? http2_take(a->pool, a->site, o->websocket) : NULL;
     return l || o->fresh ? l : idle_take(a->site, o->once);
 }
 
@@ -450,6 +486,8 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     a->options = *options;
     a->callbacks = *callbacks;
     a->arg = arg;
+    if (options->websocket && site->no_websocket)
+        a->options.http2 = false;
     event_assign(&a->timer, p->upstream->config.base, -1, 0, on_decided, a);
     TAILQ_INSERT_TAIL(&p->attempts, a, entry);
 
@@ -469,7 +507,7 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
                      UPSTREAM_OPEN_PER_POOL);
     } else {
         event_add(&a->timer, &limit);
-        if (options->http2 && !options->alone && site->speaks_http2 && site->dialling)
+        if (options->http2 && !options->alone && !options->websocket && site->speaks_http2 && site->dialling)
             a->waits = true;
         else
             attempt_dial(a);

@@ -134,6 +134,9 @@ struct upstream_options {
      * new connection only with `alone`, since servers say (GOAWAY) what they did not act on. */
     bool http2;
     bool alone;
+    /* With `http2` and `fresh`: the link is for a WebSocket. A stream of HTTP/2 is one of a server that takes extended
+     * CONNECT (RFC 8441); where it chose h2 and does not, the link is a connection of HTTP/1.1 that was made anew. */
+    bool websocket;
     /* Policy named the host by its address (verdict.names_address): private ranges are meant. Loopback,
      * link-local, metadata and the rest stay refused. */
     bool private_address;

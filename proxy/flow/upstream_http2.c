@@ -66,6 +66,7 @@ void up2_retire(struct up2 *up) {
     struct up2_stream *s;
     up->going = true;
     if (p) {
+        attempt_answered(p, up);
         TAILQ_REMOVE(&up->site->http2, up, entry);
         p->open--;
         up->site->users--;
@@ -292,16 +293,26 @@ struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io
     return up;
 }
 
+void up2_ask(struct up2 *up, unsigned ms) {
+    io_deadline(up->io, ms);
+    up2_later(up); /* the server may wait for our first words */
+}
+
 static bool up2_room(const struct up2 *up) {
     uint32_t theirs =
         nghttp2_session_get_remote_settings(up->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
     return !up->going && !up->broken && up->nstreams < UP2_STREAMS && up->nstreams < theirs;
 }
 
-struct up2 *up2_find(struct site *site) {
+bool up2_takes_websocket(const struct up2 *up) {
+    return up->settled && up2_room(up) &&
+           nghttp2_session_get_remote_settings(up->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
+}
+
+struct up2 *up2_find(struct site *site, bool websocket) {
     struct up2 *up;
     TAILQ_FOREACH(up, &site->http2, entry)
-    if (up2_room(up))
+    if (websocket ? up2_takes_websocket(up) : up2_room(up))
         return up;
     return NULL;
 }

@@ -58,8 +58,12 @@ void up2_deadline(struct upstream_link *link, unsigned ms);
 /* Takes the io, on success and on failure. NULL: memory is short. */
 struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io, const struct addr *peer,
                     bool proxied);
-/* One on which another request may be begun; NULL: there is none. */
-struct up2 *up2_find(struct site *site);
+/* One on which another request may be begun, or a WebSocket; NULL: there is none. */
+struct up2 *up2_find(struct site *site, bool websocket);
+/* Is it known what its server takes, and may a WebSocket be begun on it? */
+bool up2_takes_websocket(const struct up2 *up);
+/* What its server takes is waited for, with nothing to send as yet; attempt_answered follows, or it ends in `ms`. */
+void up2_ask(struct up2 *up, unsigned ms);
 /* Begins a stream for the link (io, peer and the like are set); 0 or ERR_NOMEM. */
 int up2_attach(struct up2 *up, struct upstream_link *link);
 /* … which ends here; what is under way is reset. */

@@ -46,6 +46,7 @@ struct up2 {
     size_t nstreams;
     unsigned busy;   /* inside of the library, or going through the streams */
     bool used;       /* a request was sent on it before */
+    bool settled;    /* the server's settings have come */
     bool going;      /* no more streams: GOAWAY, or an error */
     bool broken;     /* the io can't be used any more */
     unsigned secret; /* heads with a secret that are not sent yet */

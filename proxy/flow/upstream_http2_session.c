@@ -63,6 +63,11 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     if (frame->hd.type == NGHTTP2_GOAWAY)
         up->going = true;
+    if (frame->hd.type == NGHTTP2_SETTINGS && !up->settled) {
+        up->settled = true;
+        if (up->pool)
+            attempt_answered(up->pool, up);
+    }
     if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS)

@@ -48,6 +48,7 @@ struct site {
     size_t nidle;
     TAILQ_HEAD(, up2) http2; /* connections of HTTP/2, the one made last at the end */
     bool speaks_http2;       /* the last connection that was made chose it */
+    bool no_websocket;       /* … and has no extended CONNECT */
     unsigned dialling;       /* attempts under way that offer it */
     unsigned users;          /* links handed out and attempts: it stays as long as there are any */
     SSL_SESSION *sessions[SITE_SESSIONS];
@@ -85,6 +86,7 @@ struct upstream_attempt {
     bool counted;       /* in pool.open */
     bool offers;        /* it is making a connection, and counted in site.dialling */
     bool waits;         /* … another is, and may be of use to this one too */
+    struct up2 *asks;   /* … one is made, and its server has not said yet whether it takes a WebSocket */
     bool decided;       /* `made` or `failure` says how */
     struct link *made;
     struct upstream_failure failure;
@@ -111,7 +113,10 @@ void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const
 /* Takes the io. */
 void attempt_made(struct upstream_attempt *a, struct io *io);
 
-/* Starts making a connection; ends in one of the two above. */
+/* A connection of HTTP/2 has said what it takes, or is no more. */
+void attempt_answered(struct upstream_pool *p, struct up2 *up);
+
+/* Starts making a connection; ends in one of the two above. May be called again after dial_release. */
 void dial_start(struct upstream_attempt *a);
 /* Frees what dialling holds, at any time. */
 void dial_release(struct upstream_attempt *a);

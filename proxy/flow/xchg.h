@@ -76,6 +76,9 @@ struct xchg_client {
     /* What follows the 101 just written is not HTTP: the connection is the exchange's until `over`. Its io, and in
      * *ahead (to be released) what had been read of it already. NULL instead of a function: not on this transport. */
     struct io *(*raw)(struct xchg *x, struct buf *ahead);
+    /* … or the connection stays the transport's: what comes is a body that ends with it, and so is what goes. NULL: that
+     * is what it is anyway. */
+    void (*stream)(struct xchg *x);
     /* The exchange is over and the transport may go on. `whole`: the answer was complete; else it is cut off, or, when
      * no head was written (`silent`), the connection just ends. Called once, last; x must not be used after it. */
     void (*over)(struct xchg *x, bool whole);

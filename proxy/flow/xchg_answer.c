@@ -154,7 +154,8 @@ void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n
     }
     x->client->end(x, trailers, n);
     /* a server that answers well before it has read all may read on: the request goes on being passed up */
-    bool reads_on = !x->sent_all && !x->send_failed && x->up_keep && x->status < 300;
+    bool reads_on = !x->sent_all && !x->send_failed && x->up_keep && x->status < 300 && !x->upgrade_key.n;
+    reads_on |= x->status == 101 && !x->sent_all && !x->send_failed; /* one direction of a WebSocket */
     if (x->state == XCHG_RELAY && !reads_on)
         xchg_end(x, true);
 }
@@ -187,7 +188,9 @@ void xchg_upstream_deaf(struct xchg *x) {
 }
 
 void xchg_upstream_late(struct xchg *x) {
-    if (x->answer_done)
+    if (x->status == 101)
+        xchg_answer_broken(x, 0, "relay-idle", "nothing came from either side for too long");
+    else if (x->answer_done)
         xchg_end(x, true);
     else
         xchg_answer_broken(x, 504, "upstream-timeout", "the upstream gave no answer in time");

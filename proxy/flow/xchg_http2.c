@@ -2,6 +2,7 @@
  * The upstream's side of an exchange over HTTP/2: one stream of a connection that others use too. What comes is made
  * into the head of an HTTP/1.1 answer (proxy/codec/http2.h) and goes the way of those.
  */
+#include "proxy/codec/websocket.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/upstream_http2.h"
 #include "proxy/flow/xchg.h"
@@ -17,13 +18,16 @@ static void xchg2_begin(struct xchg *x) {
 static int xchg2_head(struct xchg *x, struct http1_write *opt) {
     struct http2_nvs nvs = {.n = 0};
     const struct http1_request *req = &x->req;
-    http2_nv_put(&nvs, SLICE(":method"), req->method);
+    bool websocket = opt->upgrade.n > 0; /* RFC 8441 */
+    http2_nv_put(&nvs, SLICE(":method"), websocket ? SLICE("CONNECT") : req->method);
+    if (websocket)
+        http2_nv_put(&nvs, SLICE(":protocol"), WEBSOCKET_NAME);
     http2_nv_put(&nvs, SLICE(":scheme"), SLICE("https"));
     http2_nv_put(&nvs, SLICE(":authority"), opt->host);
     http2_nv_put(&nvs, SLICE(":path"), req->origin);
     for (size_t i = 0; i < req->nfields; i++) {
         const struct http_field *f = &req->fields[i];
-        if (!http2_request_keeps(req, f))
+        if (!http2_request_keeps(req, websocket, f))
             continue;
         if (!http_is_token(f->name) || !http_is_value(f->value))
             return ERR_PARSE;
@@ -39,7 +43,7 @@ static int xchg2_head(struct xchg *x, struct http1_write *opt) {
         http2_nv_secret(&nvs, opt->add[i].name, opt->add[i].value);
     }
     bool body = req->framing == HTTP_BODY_CHUNKED || (req->framing == HTTP_BODY_LENGTH && req->length > 0);
-    return up2_request(x->link, &nvs, body, opt->nadd > 0);
+    return up2_request(x->link, &nvs, body || websocket, opt->nadd > 0);
 }
 
 static void xchg2_flush(struct xchg *x) {
@@ -92,14 +96,23 @@ const struct xchg_server xchg_http2 = {
 
 /* ---- the answer ---- */
 
+/* The answer as the head of HTTP/1.1. */
+static enum http_refusal answer_parse(struct xchg *x, const struct http2_list *list, bool ended) {
+    char proof[WEBSOCKET_ACCEPT_LEN];
+    bool websocket = x->upgrade_key.n && websocket_proof(x->upgrade_key, proof) == 0;
+    buf_clear(&x->up_in);
+    enum http_refusal why = http2_response_head(
+        list, ended || x->head_request, websocket ? slice_make(proof, sizeof proof) : SLICE_NONE, &x->up_in);
+    if (!why && http1_response_parse(&x->resp, buf_slice(&x->up_in), x->req.method, websocket))
+        why = x->resp.refusal;
+    return why;
+}
+
 static void on_head(void *arg, const struct http2_list *list, bool ended) {
     struct xchg *x = arg;
     up2_deadline(x->link, x->box->engine->config.limits.answer_ms);
     x->answer_any = true;
-    buf_clear(&x->up_in);
-    enum http_refusal why = http2_response_head(list, ended || x->head_request, &x->up_in);
-    if (!why && http1_response_parse(&x->resp, buf_slice(&x->up_in), x->req.method, false))
-        why = x->resp.refusal;
+    enum http_refusal why = answer_parse(x, list, ended);
     struct http1_response *resp = &x->resp;
     if (!why && (x->answer_head || (resp->interim && ended)))
         why = HTTP_REFUSED_TRAILER;
@@ -114,15 +127,19 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
         return;
     }
     http1_body_init(&x->up_body, resp->framing, resp->length);
-    if (xchg_answer_head(x) && ended)
+    if (!xchg_answer_head(x))
+        return;
+    if (ended)
         xchg_answer_end(x, NULL, 0);
+    else if (x->status == 101)
+        xchg_upgrade_begin(x, SLICE_NONE);
 }
 
 static void on_data(void *arg, struct slice bytes) {
     struct xchg *x = arg;
     struct http1_body *body = &x->up_body;
     bool bounded = body->framing == HTTP_BODY_LENGTH || body->framing == HTTP_BODY_NONE;
-    up2_deadline(x->link, x->box->engine->config.limits.answer_ms);
+    up2_deadline(x->link, xchg_patience(x));
     if (!x->answer_head || (bounded && bytes.n > body->left)) {
         xchg_answer_broken(x, 502, "upstream-malformed", http_refusal_text(HTTP_REFUSED_LENGTH_DIFFERS));
         return;

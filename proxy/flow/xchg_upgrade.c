@@ -1,6 +1,8 @@
 /*
- * What follows a 101: the exchange becomes a relay of bytes between the client's io and the upstream's. Only a WebSocket
- * gets here (proxy/codec/websocket.h). The state stays XCHG_RELAY; neither connection carries a request afterwards.
+ * What follows a 101. Only a WebSocket gets here (proxy/codec/websocket.h). Over HTTP/1.1 on both sides the exchange
+ * becomes a relay of bytes between the client's io and the upstream's, and neither connection carries a request
+ * afterwards. Where either side is a stream of HTTP/2 (RFC 8441), what follows goes the way of bodies, as it comes. The
+ * state stays XCHG_RELAY.
  */
 #include "proxy/codec/websocket.h"
 #include "proxy/flow/state.h"
@@ -13,7 +15,7 @@ void xchg_upgrade_ask(struct xchg *x) {
 }
 
 bool xchg_upgrade_waits(const struct xchg *x) {
-    return x->extended && !x->answer_head;
+    return (x->extended || (x->upgrade_key.n && x->link && x->link->http2)) && !x->answer_head;
 }
 
 bool xchg_upgrade_fits(const struct xchg *x) {
@@ -33,9 +35,11 @@ static void upgrade_over(struct relay *r, enum relay_end end, unsigned side) {
     xchg_end(x, end == RELAY_ENDED);
 }
 
-/* Over HTTP/2 the client's connection carries other things too: what follows goes the way of bodies, as it comes. */
 static void upgrade_stream(struct xchg *x, struct slice behind) {
     http1_body_init(&x->up_body, HTTP_BODY_CLOSE, 0);
+    x->body_done = false;
+    if (x->client->stream)
+        x->client->stream(x);
     x->server->deadline(x, xchg_patience(x));
     if (behind.n)
         xchg_answer_data(x, behind);
@@ -47,7 +51,7 @@ static void upgrade_stream(struct xchg *x, struct slice behind) {
 
 void xchg_upgrade_begin(struct xchg *x, struct slice behind) {
     struct buf ahead;
-    if (x->extended) {
+    if (x->extended || x->link->http2) {
         upgrade_stream(x, behind);
         return;
     }

@@ -64,7 +64,8 @@ static void go_connect(struct xchg *x, bool fresh) {
     xchg_upstream_wish(x, &origin, &options);
     options.fresh = fresh;
     options.once = !x->pooled;
-    options.http2 = origin.scheme == URL_HTTPS && !x->upgrade_key.n;
+    options.http2 = origin.scheme == URL_HTTPS;
+    options.websocket = x->upgrade_key.n > 0;
     options.alone = x->retried;
     xchg_enter(x, XCHG_CONNECT);
     if (fresh)
@@ -239,7 +240,7 @@ static void go_send(struct xchg *x) {
     go_send_known(x);
     if (x->state != XCHG_RELAY)
         return;
-    if (x->body_done)
+    if (x->body_done && !xchg_upgrade_waits(x))
         xchg_body_end(x, NULL, 0);
     else if (!x->server->full(x) && !xchg_upgrade_waits(x))
         x->client->want_body(x, true);
@@ -276,7 +277,7 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
         return;
     }
     x->sent += bytes.n;
-    if ((x->pooled || x->link->http2) && !x->retried)
+    if ((x->pooled || x->link->http2) && !x->retried && x->status != 101)
         buf_put(&x->replay, bytes);
     x->server->deadline(x, xchg_patience(x));
     x->server->data(x, bytes, x->corked);

@@ -8,6 +8,7 @@ import client
 import exeat
 import h2
 import tap
+import websocket
 from h2server import (CONTINUATION, DATA, END_HEADERS, END_STREAM, FrameServer, GOAWAY, HEADERS, NodeServer, OK, PING,
                       RST_STREAM)
 from pki import Pki
@@ -19,12 +20,12 @@ POLICY = "allow GET,HEAD,POST,PUT https://a.test/ok**\n"
 
 def through(t, code, policy=POLICY, **options):
     server = t.use(NodeServer(pki.leaf("a.test")))
-    r = client.run(policy, [h2.CLIENT, code], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, **options)
+    r = client.run(policy, [h2.CLIENT] + ([code] if isinstance(code, str) else code), resolve=[server.resolve("a.test")], upstream_ca=pki.ca, **options)
     return r, server
 
 
-def against(t, serve, code, policy=POLICY, **options):
-    server = t.use(FrameServer(serve, tls=pki.leaf("a.test")))
+def against(t, serve, code, policy=POLICY, settings=b"", **options):
+    server = t.use(FrameServer(serve, settings, tls=pki.leaf("a.test")))
     r = client.run(policy, [h2.CLIENT, code], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, **options)
     tap.equal(server.errors, [])
     return r, server
@@ -362,16 +363,137 @@ def the_credential_goes_up_and_is_gone_afterwards(t):
     tap.equal({q["headers"]["authorization"] for q in server.requests(20)}, {"Bearer SECRET-A"})
 
 
+# ---- WebSocket ----
+
+TALK = websocket.CLIENT + '''
+    class Stream(object):
+        """A WebSocket that is a stream of HTTP/2."""
+        def __init__(self, c, target):
+            self.c = c
+            self.s = c.request(target, method="CONNECT", end=False, protocol="websocket",
+                               fields=[("sec-websocket-version", "13"), ("x-mine", "1")])
+        def head(self):
+            while not self.c.answers[self.s].status and self.c.read():
+                pass
+            return self.c.answers[self.s].status
+        def exactly(self, n):
+            a = self.c.answers[self.s]
+            while len(a.body) < n and not a.whole and a.reset is None and self.c.read():
+                pass
+            taken, a.body = a.body[:n], a.body[n:]
+            return taken
+        def send(self, data):
+            for at in range(0, len(data), 16000):
+                while self.room() < 16000 and self.c.read():
+                    pass
+                self.c.data(self.s, data[at:at + 16000])
+                self.sent = getattr(self, "sent", 0) + len(data[at:at + 16000])
+        def room(self):
+            return 65535 + self.c.updates.get(self.s, 0) - getattr(self, "sent", 0)
+        def rest(self):
+            self.c.data(self.s, b"", end=True)
+            a = self.c.answer(self.s)
+            return [a.whole, len(a.body)]
+    class Upgrade(object):
+        def __init__(self, c, target):
+            self.c = ask(c, target, rest=REST + "X-Mine: 1\\r\\n")
+            self.exactly, self.send = self.c.exactly, self.c.send
+        def head(self):
+            return head(self.c)[0]
+        def rest(self):
+            self.c.shut()
+            return [self.c.rest() == b"", 0]
+    def talk(w):
+        said = [w.head(), get_frame(w)[1].decode()]
+        for n in (0, 5, 125, 126, 5000, 60000):
+            payload = bytes(bytearray(i % 251 for i in range(n)))
+            w.send(frame(payload))
+            said.append(get_frame(w) == (2, payload))
+        w.send(frame(b"", 9) + frame(b"bye", 8))
+        said += [get_frame(w)[0], get_frame(w), w.rest()]
+        return said
+'''
+TALKED = ["first"] + [True] * 6 + [9, [8, "bye"], [True, 0]]
+BOTH = '''
+    for w in (Upgrade(tls("a.test"), "/ok/one"), Stream(h2("a.test"), "/ok/two")):
+        said = talk(w)
+        said[9] = [said[9][0], said[9][1].decode()]
+        report(said)
+'''
+MOVED = 3 * 6 + 5 + 125 + 3 * 14 + 126 + 5000 + 60000 + 2 * 6 + 3 # from the client: a mask in each
+
+
+def check_websockets(r, seen, kinds):
+    """Both clients had the whole talk; the server saw requests of these kinds."""
+    tap.equal(r.reports, [[101] + TALKED, [200] + TALKED])
+    tap.equal([(q["path"], q["version"], q["method"], q["headers"].get(":protocol")) for q in seen],
+              [(path, *kind) for path, kind in zip(("/ok/one", "/ok/two"), kinds)])
+    tap.equal([q["headers"].get("x-mine") for q in seen], ["1", "1"])
+    tap.equal([("sec-websocket-key" in q["headers"]) for q in seen], [kind[1] == "GET" for kind in kinds])
+    tap.equal([v["method"] for v in r.verdicts()][-2:], ["GET", "GET"])
+    outcomes = r.outcomes(status=101)
+    tap.equal([(o.get("code"), o["sent"]) for o in outcomes], [(None, MOVED)] * 2)
+    tap.equal(outcomes[0]["received"], outcomes[1]["received"])
+
+
 @tap.test
-def a_websocket_still_goes_by_http_1(t):
-    r, server = through(t, '''
+def a_websocket_is_a_stream_where_the_server_takes_extended_connect(t):
+    server = t.use(NodeServer(pki.leaf("a.test"), "connect", "only"))
+    r = client.run(POLICY, [h2.CLIENT, TALK, BOTH], resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    check_websockets(r, server.requests(2), [("2.0", "CONNECT", "websocket")] * 2)
+    tap.equal({q["session"] for q in server.requests(2)}, {1})
+
+
+@tap.test
+def a_websocket_goes_by_http_1_where_the_server_of_http_2_does_not(t):
+    r, server = through(t, [TALK, BOTH])
+    check_websockets(r, server.requests(2), [("1.1", "GET", None)] * 2)
+
+
+@tap.test
+def a_websocket_that_a_server_of_http_2_refuses_is_refused(t):
+    server = t.use(NodeServer(pki.leaf("a.test"), "connect"))
+    r = client.run(POLICY, [h2.CLIENT, TALK, '''
         c = tls("a.test")
-        c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n"
-               "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n")
-        report(c.answer().status)
-    ''')
-    tap.equal(r.reports, [200])
-    tap.equal([q["version"] for q in server.requests(1)], ["1.1"])
+        a = ask(c, "/ok/no").answer()
+        report(a.status, a.body.decode(), a.header("sec-websocket-accept"))
+        c = h2("a.test")
+        s = Stream(c, "/ok/no")
+        a = c.answer(s.s)
+        report(a.status, a.body.decode(), c.get("/ok").status)
+    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    tap.equal(r.reports, [[403, "not this one", None], [403, "not this one", 200]])
+
+
+@tap.test
+def a_websocket_that_breaks_off_on_either_side_ends_on_the_other(t):
+    def serve(f, _number):
+        while True:
+            kind, _, stream, _ = f.read()
+            if kind == HEADERS and stream < 5:
+                f.frame(HEADERS, END_HEADERS, stream, OK)
+                f.frame(DATA, 0, stream, b"begun")
+            if kind == HEADERS and stream < 3:
+                time.sleep(0.3)
+                f.frame(RST_STREAM, 0, stream, struct.pack(">I", 2))
+            if kind == HEADERS and stream >= 5:
+                f.answer(stream)
+            if kind == RST_STREAM:
+                reset.set()
+    reset = threading.Event()
+    r, _ = against(t, serve, TALK + '''
+    w = Upgrade(tls("a.test"), "/ok/one")
+    report(w.head(), w.exactly(6).decode(), w.c.ended)
+    w = Upgrade(tls("a.test"), "/ok/two")
+    report(w.head(), w.exactly(5).decode())
+    w.c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    w.c.close()
+    time.sleep(0.3)
+    report(h2("a.test").get("/ok/three").status)
+    ''', settings=b"\0\x08\0\0\0\1")
+    tap.equal(r.reports, [[101, "begun", "ragged"], [101, "begun"], 200])
+    tap.ok(reset.is_set(), "the stream was not given up")
+    tap.equal([o.get("code") for o in r.outcomes(status=101)], ["upstream-truncated", "client-gone"])
 
 
 if __name__ == "__main__":

@@ -52,14 +52,15 @@ static void check_request(const struct http2_list *list, bool ended) {
     buf_release(&out);
 }
 
-static void check_response(const struct http2_list *list, bool ended) {
+/* With a `proof` it answers an extended CONNECT. */
+static void check_response(const struct http2_list *list, bool ended, struct slice proof) {
     static struct http1_response resp;
     struct buf out;
     buf_init(&out, HTTP1_HEAD_MAX);
-    if (http2_response_head(list, ended, &out) == HTTP_REFUSED_NOT) {
-        must(lines(buf_slice(&out)) <= list->fields + 2u);
+    if (http2_response_head(list, ended, proof, &out) == HTTP_REFUSED_NOT) {
+        must(lines(buf_slice(&out)) <= list->fields + 2u + (proof.n ? 3u : 0));
         check_head(buf_slice(&out), true);
-        if (http1_response_parse(&resp, buf_slice(&out), SLICE("GET"), false))
+        if (http1_response_parse(&resp, buf_slice(&out), SLICE("GET"), proof.n > 0))
             must(resp.refusal != HTTP_REFUSED_SECOND_OPINION && resp.refusal != HTTP_REFUSED_LINE_END);
     }
     buf_release(&out);
@@ -90,7 +91,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     must(list.refusal ? n < list.fields : n == list.fields);
     for (int ended = 0; ended < 2; ended++) {
         check_request(&list, ended);
-        check_response(&list, ended);
+        check_response(&list, ended, SLICE_NONE);
+        check_response(&list, ended, SLICE("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     }
     check_trailers(&list);
     http2_list_clear(&list);

@@ -196,9 +196,36 @@ static void test_answers(void **state) {
         struct buf out;
         fill(&list, slice_str(answers[i].in));
         buf_init(&out, HTTP1_HEAD_MAX);
-        assert_int_equal(http2_response_head(&list, answers[i].ended, &out), answers[i].refusal);
+        assert_int_equal(http2_response_head(&list, answers[i].ended, SLICE_NONE, &out), answers[i].refusal);
         if (answers[i].out)
             assert_string_equal(buf_cstr(&out), answers[i].out);
+        buf_release(&out);
+        http2_list_clear(&list);
+    }
+}
+
+/* An answer to an extended CONNECT: it is granted by 2xx on a stream that stays open, and by nothing else. */
+static void test_websocket_answers(void **state) {
+    static const struct {
+        const char *in;
+        bool ended;
+        const char *out;
+    } rows[] = {
+        {":status 200|sec-websocket-protocol chat|sec-websocket-accept bad|", false,
+         "HTTP/1.1 101 \r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+         "sec-websocket-accept: PROOF\r\nsec-websocket-protocol: chat\r\n\r\n"},
+        {":status 200|", true, "HTTP/1.1 200 OK\r\n\r\n"},
+        {":status 403|", false, "HTTP/1.1 403 Forbidden\r\ntransfer-encoding: chunked\r\n\r\n"},
+        {":status 103|", false, "HTTP/1.1 103 \r\n\r\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct http2_list list;
+        struct buf out;
+        fill(&list, slice_str(rows[i].in));
+        buf_init(&out, HTTP1_HEAD_MAX);
+        assert_int_equal(http2_response_head(&list, rows[i].ended, SLICE("PROOF"), &out), HTTP_REFUSED_NOT);
+        assert_string_equal(buf_cstr(&out), rows[i].out);
         buf_release(&out);
         http2_list_clear(&list);
     }
@@ -283,9 +310,13 @@ static void test_guard(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_malformed_requests),
-        cmocka_unit_test(test_limits),   cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_trailers), cmocka_unit_test(test_mutated),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_malformed_requests),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_websocket_answers),
+        cmocka_unit_test(test_trailers),
+        cmocka_unit_test(test_mutated),
         cmocka_unit_test(test_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

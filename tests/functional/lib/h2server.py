@@ -9,6 +9,9 @@
     /big    1 MB                    /length    a Content-Length        /interim 103 first
     else    "ok"
 
+    NodeServer(leaf, "connect")         # takes a WebSocket as a stream (RFC 8441); "only": HTTP/2 and nothing else
+    A WebSocket, by a stream or by HTTP/1.1, gets a frame "first", then its own frames back.
+
     FrameServer(serve)      # serve(connection) says what it wants: frames in, frames out; see Frames
 """
 import json
@@ -24,11 +27,53 @@ from raw import Closed, Listener
 
 PROGRAM = r'''
 const http2 = require("http2"), fs = require("fs");
-const [cert, key, port] = process.argv.slice(2);
+const crypto = require("crypto");
+const [cert, key, port, ...words] = process.argv.slice(2);
 const waiting = [];
 let sessions = 0;
 const say = what => process.stdout.write(JSON.stringify(what) + "\n");
-const server = http2.createSecureServer({cert: fs.readFileSync(cert), key: fs.readFileSync(key), allowHTTP1: true});
+const server = http2.createSecureServer({cert: fs.readFileSync(cert), key: fs.readFileSync(key),
+    allowHTTP1: !words.includes("only"), settings: words.includes("connect") ? {enableConnectProtocol: true} : {}});
+function frame(opcode, body) {
+    const head = Buffer.alloc(body.length < 126 ? 2 : 10);
+    head[0] = 0x80 | opcode;
+    if (body.length < 126) head[1] = body.length; else { head[1] = 127; head.writeBigUInt64BE(BigInt(body.length), 2); }
+    return Buffer.concat([head, body]);
+}
+function echo(s, early) {
+    let got = early;
+    const parse = () => {
+        while (got.length >= 2) {
+            const short = got[1] & 127, at = short < 126 ? 2 : short == 126 ? 4 : 10;
+            if (got.length < at + 4) return;
+            const n = short < 126 ? short : short == 126 ? got.readUInt16BE(2) : Number(got.readBigUInt64BE(2));
+            if (got.length < at + 4 + n) return;
+            const mask = got.subarray(at, at + 4), body = Buffer.from(got.subarray(at + 4, at + 4 + n));
+            for (let i = 0; i < n; i++) body[i] ^= mask[i & 3];
+            s.write(frame(got[0] & 15, body));
+            if ((got[0] & 15) == 8) s.end();
+            got = got.subarray(at + 4 + n);
+        }
+    };
+    s.write(frame(2, Buffer.from("first")));
+    s.on("data", d => { got = Buffer.concat([got, d]); parse(); });
+    s.on("end", () => s.end());
+    s.on("error", () => {});
+    parse();
+}
+server.on("upgrade", (q, socket, head) => {
+    const proof = crypto.createHash("sha1").update(q.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    say({path: q.url, method: q.method, headers: q.headers, version: q.httpVersion});
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+                 "Sec-WebSocket-Accept: " + proof.digest("base64") + "\r\n\r\n");
+    echo(socket, head);
+});
+server.on("connect", (q, r) => { // without this node refuses the method
+    say({path: q.url, method: q.method, headers: q.headers, version: q.httpVersion, session: q.stream.session.number});
+    if (q.url.endsWith("/no")) { r.writeHead(403); r.end("not this one"); return; }
+    r.stream.respond({":status": 200, "x-version": q.httpVersion});
+    echo(r.stream, Buffer.alloc(0));
+});
 server.on("session", s => { s.number = ++sessions; });
 server.on("request", (q, r) => {
     const path = q.url.split("?")[0], parts = [], session = q.stream && q.stream.session && q.stream.session.number;
@@ -61,9 +106,9 @@ server.listen(Number(port || 0), "127.0.0.1", () => say({port: server.address().
 
 
 class NodeServer:
-    def __init__(self, leaf):
+    def __init__(self, leaf, *words):
         path = work.write(os.path.join(work.folder("h2server."), "server.js"), PROGRAM)
-        self.process = subprocess.Popen(["node", path, *leaf], stdout=subprocess.PIPE, env=exeat.environment("/"))
+        self.process = subprocess.Popen(["node", path, *leaf, "0", *words], stdout=subprocess.PIPE, env=exeat.environment("/"))
         line = self.process.stdout.readline()
         if not line:
             raise AssertionError("node's server did not start")
@@ -101,10 +146,10 @@ OK = b"\x88"        # :status 200, from the static table
 class Frames:
     """What a connection of HTTP/2 says, frame by frame."""
 
-    def __init__(self, connection):
+    def __init__(self, connection, settings=b""):
         self.connection = connection
         connection.exactly(24)
-        self.frame(SETTINGS, 0, 0)
+        self.frame(SETTINGS, 0, 0, settings)
 
     def frame(self, kind, flags, stream, payload=b""):
         self.connection.send(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)
@@ -140,12 +185,13 @@ class Frames:
 class FrameServer(Listener):
     """serve(frames, number) for each connection; number counts from 0."""
 
-    def __init__(self, serve, **listener):
+    def __init__(self, serve, settings=b"", **listener):
         self.say = serve
+        self.settings = settings
         self.count = 0
         super().__init__(alpn=["h2", "http/1.1"], **listener)
 
     def serve(self, connection):
         with self.lock:
             number, self.count = self.count, self.count + 1
-        self.say(Frames(connection), number)
+        self.say(Frames(connection, self.settings), number)
