@@ -18,8 +18,8 @@
 #include "policy/overlap.h"
 #include "policy/plain.h"
 
-#define PROOFS_MAX    200  /* rules that are taken out to see what becomes of the policy */
-#define SUSPICION_MAX 8192 /* bytes */
+#define EFFORT_LEAST  10000 /* with less nothing is proved any more */
+#define SUSPICION_MAX 8192  /* bytes */
 
 /* What was learned of one rule. */
 struct learned {
@@ -151,7 +151,7 @@ static bool others_unclear(const struct policy *p, const struct rule *rule) {
 }
 
 /* Whether every verdict is the same without the rule. */
-static int superfluous(const struct policy *p, uint32_t index, bool *out) {
+static int superfluous(const struct policy *p, uint32_t index, uint64_t *effort, bool *out) {
     struct policy without = *p;
     bool some = true;
     int r = ERR_NOMEM;
@@ -163,7 +163,7 @@ static int superfluous(const struct policy *p, uint32_t index, bool *out) {
         memcpy(without.rules, p->rules, index * sizeof *p->rules);
         memcpy(without.rules + index, p->rules + index + 1, (p->nrules - index - 1) * sizeof *p->rules);
         without.nrules--;
-        r = index_build(&without) ? diff_some(p, &without, &p->rules[index], &some) : ERR_NOMEM;
+        r = index_build(&without) ? diff_some(p, &without, &p->rules[index], effort, &some) : ERR_NOMEM;
     }
     arena_release(&without.arena);
     *out = r == 0 && !some;
@@ -219,17 +219,21 @@ static bool suspect(const struct policy *p, const struct learned *all, uint32_t 
     return s->code != NULL;
 }
 
-static int tell_rule(struct check *c, const struct learned *all, uint32_t index, size_t *proofs) {
+static int tell_rule(struct check *c, const struct learned *all, uint32_t index, uint64_t *effort) {
     struct suspicion s;
     bool proved;
     if (!suspect(c->p, all, index, &s))
         return 0;
-    if (++*proofs == PROOFS_MAX + 1)
-        return check_warn(c, &c->p->rules[index], "not-decided", NULL,
-                          "not decided from here on: too many rules may be superfluous to prove it of each");
-    if (*proofs > PROOFS_MAX)
+    if (*effort == 0)
         return 0;
-    int r = superfluous(c->p, index, &proved);
+    int r = superfluous(c->p, index, effort, &proved);
+    if (r == 0 && !proved && *effort < EFFORT_LEAST) {
+        *effort = 0;
+        return check_warn(
+            c, &c->p->rules[index], "not-decided", NULL,
+            "not decided, of this rule and those behind it, whether they are superfluous: to prove it "
+            "takes too long");
+    }
     return r || !proved ? r : check_warn(c, &c->p->rules[index], s.code, s.hint, "%s", s.text);
 }
 
@@ -241,11 +245,11 @@ int check_classes(struct check *c) {
         return ERR_NOMEM;
     struct classes classes = {
         .policies = list, .npolicies = 1, .found = look, .unsure = look_unsure, .arg = &s};
-    size_t proofs = 0;
+    uint64_t effort = CLASSES_EFFORT(2 * c->p->nrules);
     int r = classes_walk(&classes);
     for (size_t i = 0; r == 0 && i < c->p->nrules; i++)
         if (check_speaks_of(c, &c->p->rules[i]))
-            r = tell_rule(c, s.rules, (uint32_t)i, &proofs);
+            r = tell_rule(c, s.rules, (uint32_t)i, &effort);
     free(s.rules);
     return r;
 }

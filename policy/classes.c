@@ -6,14 +6,17 @@
  */
 #include "policy/classes.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "policy/classes_doors.h"
+#include "policy/classes_hosts.h"
 #include "policy/doors.h"
 #include "policy/variants.h"
 #include "policy/walk.h"
 
+#define GAVE_UP     INT_MAX /* returned by what ran out of effort */
 #define METHODS_MAX 4096
 #define METHOD_MAX  40
 #define TEXTS_MAX   (4u << 20) /* bytes of all texts of one kind */
@@ -32,7 +35,8 @@ struct texts {
 
 struct scene {
     const struct classes *c;
-    struct facts f; /* host, scheme and port are set */
+    uint64_t own, *effort; /* what is left of it */
+    struct facts f;        /* host, scheme and port are set */
     struct about *about;
     size_t n, cap;
     bool conditions; /* one of them has some */
@@ -76,18 +80,31 @@ static int tell_unsure(const struct scene *s, const char *why) {
 static int collect(struct scene *s, struct texts *t) {
     t->n = 0;
     buf_clear(&t->bytes);
+    s->walk.left = *s->effort / 2; /* the rest for what is found */
+    *s->effort -= s->walk.left;
     int r = walk(&s->walk, keep_text, t);
+    *s->effort += s->walk.left;
     if (r == 0 && s->walk.truncated)
         r = tell_unsure(s, "its patterns are too many, or too entangled, to follow them all");
     return r;
 }
 
+/* Hands it over, and counts what it costs to judge it. */
+static int hand_over(void *arg, const struct facts *f) {
+    struct scene *s = arg;
+    uint64_t cost = 100 + 20 * s->n + f->body.n / 2;
+    if (*s->effort < cost)
+        return GAVE_UP;
+    *s->effort -= cost;
+    return s->c->found(s->c->arg, f);
+}
+
 /* The request at hand, with all that conditions of rules about it tell apart. */
 static int visit(struct scene *s) {
     if (!s->conditions && !facts_lfs_batch(&s->f))
-        return s->c->found(s->c->arg, &s->f);
+        return hand_over(s, &s->f);
     struct variants v = {
-        .policies = s->c->policies, .npolicies = s->c->npolicies, .found = s->c->found, .arg = s->c->arg};
+        .policies = s->c->policies, .npolicies = s->c->npolicies, .found = hand_over, .arg = s};
     int r = variants_walk(&v, &s->f);
     return r == 0 && v.unsure ? tell_unsure(s, v.unsure) : r;
 }
@@ -358,13 +375,6 @@ static int each_tunnel(struct scene *s) {
 
 /* --- origins ----------------------------------------------------------------------------------------------- */
 
-static bool takes_host(const struct target *t, struct slice host) {
-    if (t->host_kind == RULE_HOST_EXACT)
-        return slice_eq(t->host, host);
-    return t->host_kind == RULE_HOST_ANY ||
-           (host.n > t->host.n + 1 && slice_ends(host, t->host) && host.p[host.n - t->host.n - 1] == '.');
-}
-
 /* Collects the rules about the scene's origin. False when memory is short. */
 static bool gather(struct scene *s) {
     s->n = 0;
@@ -374,7 +384,7 @@ static bool gather(struct scene *s) {
             const struct rule *r = &s->c->policies[k]->rules[i];
             const struct target *t = &r->target;
             if (t->scheme != s->f.scheme || (!t->any_port && t->port != s->f.port) ||
-                !takes_host(t, s->f.host))
+                !classes_takes_host(t, s->f.host))
                 continue;
             if (s->f.host_is_address && t->host_kind != RULE_HOST_EXACT && !r->deny)
                 continue;
@@ -407,13 +417,14 @@ static int each_origin(struct scene *s) {
         *s->c->hidden = false;
     int r = allows(s, TREE_HTTP) || allows(s, TREE_LFS) ? each_http(s) : 0;
     if (r == 0 && s->c->doors && allows(s, TREE_HTTP))
-        r = classes_doors(s->c, &s->f);
+        r = classes_doors(s->c, &s->f, s->effort);
     for (size_t i = 0; r == 0 && i < sizeof services / sizeof *services; i++)
         if (allows(s, services[i].action))
             r = each_git(s, i);
     if (r == 0 && allows(s, TREE_CONNECT))
         r = each_tunnel(s);
-    return r;
+    return r == GAVE_UP ? tell_unsure(s, "its rules are too entangled to follow all that they tell apart")
+                        : r;
 }
 
 static bool named_port(const struct scene *s, unsigned port) {
@@ -427,7 +438,7 @@ static void collect_ports(struct scene *s, enum url_scheme scheme) {
     for (size_t k = 0; k < s->c->npolicies; k++)
         for (size_t i = 0; i < s->c->policies[k]->nrules; i++) {
             const struct target *t = &s->c->policies[k]->rules[i].target;
-            if (t->scheme != scheme || !takes_host(t, s->f.host))
+            if (t->scheme != scheme || !classes_takes_host(t, s->f.host))
                 continue;
             any |= t->any_port;
             uint16_t port = t->any_port ? url_default_port(scheme) : t->port;
@@ -440,23 +451,8 @@ static void collect_ports(struct scene *s, enum url_scheme scheme) {
         s->ports[other / 8] = (uint8_t)(s->ports[other / 8] | 1u << (other % 8));
 }
 
-/* Whether a verdict about the host may hang on the rule that is looked at: it takes the host, or it is about git, and the
- * host may be that of a forge's API. */
-static bool looked_at(const struct classes *c, struct slice host) {
-    const struct rule *r = c->about;
-    if (!r || takes_host(&r->target, host))
-        return true;
-    if (r->action != TREE_PUSH && r->action != TREE_FETCH)
-        return false;
-    for (size_t i = 0; doors_known(i); i++)
-        if (slice_eq(host, slice_str(doors_known(i))))
-            return true;
-    return slice_starts(host, SLICE("api.")) || slice_starts(host, SLICE("uploads.")) ||
-           slice_starts(r->target.host, SLICE("gist."));
-}
-
 static int each_host(struct scene *s, struct slice host, bool is_address) {
-    if (!looked_at(s->c, host))
+    if (!classes_looked_at(s->c, host))
         return 0;
     s->f = (struct facts){.host = host, .host_is_address = is_address, .body_state = FACTS_BODY_WHOLE};
     int r = 0;
@@ -475,44 +471,6 @@ static int each_host(struct scene *s, struct slice host, bool is_address) {
     return r;
 }
 
-/* Whether any rule (`git`: about git) before rule i of policy k has the same host pattern: it has been walked. */
-static bool seen(const struct classes *c, size_t k, size_t i, bool git) {
-    const struct target *t = &c->policies[k]->rules[i].target;
-    for (size_t a = 0; a <= k; a++)
-        for (size_t b = 0; b < (a == k ? i : c->policies[a]->nrules); b++) {
-            const struct rule *r = &c->policies[a]->rules[b];
-            const struct target *u = &r->target;
-            if (git && r->action != TREE_PUSH && r->action != TREE_FETCH)
-                continue;
-            if (u->host_kind == t->host_kind && slice_eq(u->host, t->host))
-                return true;
-        }
-    return false;
-}
-
-/* A name that the suffix (or `*`) takes and that no rule is about more closely. */
-static bool fresh_name(const struct classes *c, const struct target *t, char name[URL_HOST_MAX + 1]) {
-    static const char *const labels[] = {"any", "other", "some", "else", "xyzzy"};
-    static const char *const anywhere[] = {"elsewhere.example", "elsewhere.test", "elsewhere.invalid"};
-    bool any = t->host_kind == RULE_HOST_ANY;
-    for (size_t i = 0; i < (any ? 3 : sizeof labels / sizeof *labels); i++) {
-        bool taken = false;
-        int n = any ? snprintf(name, URL_HOST_MAX + 1, "%s", anywhere[i])
-                    : snprintf(name, URL_HOST_MAX + 1, "%s.%.*s", labels[i], SLICE_ARG(t->host));
-        if (n > URL_HOST_MAX)
-            return false;
-        for (size_t k = 0; k < c->npolicies; k++)
-            for (size_t r = 0; r < c->policies[k]->nrules; r++) {
-                const struct target *u = &c->policies[k]->rules[r].target;
-                if (u->host_kind != RULE_HOST_ANY && takes_host(u, slice_str(name)))
-                    taken |= any || u->host_kind == RULE_HOST_EXACT || u->host.n > t->host.n;
-            }
-        if (!taken)
-            return true;
-    }
-    return false;
-}
-
 /* A host that serves a forge's API, and that no rule spells out: it is judged unlike others that a wildcard takes. */
 static int each_forge_host(struct scene *s, const char *front, struct slice host) {
     char text[URL_HOST_MAX + 1];
@@ -525,7 +483,7 @@ static int each_forge_host(struct scene *s, const char *front, struct slice host
             const struct rule *r = &s->c->policies[k]->rules[i];
             if (r->target.host_kind == RULE_HOST_EXACT && slice_eq(r->target.host, slice_str(text)))
                 return 0;
-            taken |= !r->deny && r->action == TREE_HTTP && takes_host(&r->target, slice_str(text));
+            taken |= !r->deny && r->action == TREE_HTTP && classes_takes_host(&r->target, slice_str(text));
         }
     return taken ? each_host(s, slice_str(text), false) : 0;
 }
@@ -541,11 +499,11 @@ static int each_forge(struct scene *s) {
             const struct target *t = &rule->target;
             char name[URL_HOST_MAX + 1];
             if ((rule->action != TREE_PUSH && rule->action != TREE_FETCH) || t->host_is_address ||
-                seen(c, k, i, true))
+                classes_seen(c, k, i, true))
                 continue;
             if (t->host_kind == RULE_HOST_EXACT)
                 snprintf(name, sizeof name, "%.*s", SLICE_ARG(t->host));
-            else if (!fresh_name(c, t, name))
+            else if (!classes_fresh_name(c, t, name))
                 continue;
             r = each_forge_host(s, "api.", slice_str(name));
             if (r == 0)
@@ -556,10 +514,15 @@ static int each_forge(struct scene *s) {
 
 int classes_walk(const struct classes *c) {
     struct scene *s = calloc(1, sizeof *s);
+    size_t rules = 0;
     int r = s ? 0 : ERR_NOMEM;
     if (!s)
         return r;
     s->c = c;
+    for (size_t k = 0; k < c->npolicies; k++)
+        rules += c->policies[k]->nrules;
+    s->own = CLASSES_EFFORT(rules);
+    s->effort = c->effort ? c->effort : &s->own;
     arena_init(&s->globs, TEXTS_MAX);
     s->method = malloc(METHODS_MAX * sizeof *s->method);
     r = s->method ? 0 : ERR_NOMEM;
@@ -570,11 +533,11 @@ int classes_walk(const struct classes *c) {
         for (size_t i = 0; r == 0 && i < c->policies[k]->nrules; i++) {
             const struct target *t = &c->policies[k]->rules[i].target;
             char name[URL_HOST_MAX + 1];
-            if (seen(c, k, i, false))
+            if (classes_seen(c, k, i, false))
                 continue;
             if (t->host_kind == RULE_HOST_EXACT)
                 r = each_host(s, t->host, t->host_is_address);
-            else if (fresh_name(c, t, name))
+            else if (classes_fresh_name(c, t, name))
                 r = each_host(s, slice_str(name), false);
             else if (c->unsure)
                 r = c->unsure(c->arg, t->host, "no name was found that this pattern alone takes");

@@ -9,7 +9,9 @@
 
 #define NAMES_MAX    16 /* repositories, and refs, that are tried */
 #define NAME_BYTES   128
-#define REACHES_MAX  256   /* HTTP rules of one origin that may reach a door */
+#define REACHES_MAX  256 /* HTTP rules of one origin that may reach a door */
+#define NAMES_EFFORT 1000000
+#define STEP_COST    400   /* of each, as effort */
 #define REQUESTS_MAX 60000 /* of one origin, and patterns held against each other */
 
 /* Texts that patterns tell apart. */
@@ -162,6 +164,7 @@ static int collect_names(struct tour *t, bool refs, struct names *out) {
     struct walk *w = calloc(1, sizeof *w);
     if (!w)
         return ERR_NOMEM;
+    w->left = NAMES_EFFORT;
     w->start = refs ? SLICE("refs/") : SLICE("/");
     w->path = w->repository = !refs;
     for (size_t k = 0; k < 2; k++) {
@@ -474,7 +477,7 @@ static void collect_reaches(struct tour *t) {
     }
 }
 
-int classes_doors(const struct classes *c, const struct facts *origin) {
+int classes_doors(const struct classes *c, const struct facts *origin, uint64_t *effort) {
     struct tour *t = calloc(1, sizeof *t);
     int result = 0;
     if (!t)
@@ -494,9 +497,11 @@ int classes_doors(const struct classes *c, const struct facts *origin) {
             (slice_eq(last.git, t->at.git) && last.root == t->at.root && last.forges == t->at.forges))
             continue;
         last = t->at;
-        t->left = REQUESTS_MAX;
+        t->left = *effort / 2 / STEP_COST < REQUESTS_MAX ? (size_t)(*effort / 2 / STEP_COST) : REQUESTS_MAX;
+        *effort -= t->left * STEP_COST;
         t->repositories.n = t->refs.n = 0;
         result = visit(t);
+        *effort += t->left * STEP_COST;
     }
     buf_release(&t->path);
     buf_release(&t->body);

@@ -16,8 +16,8 @@
 #define DOOR_UNITS_MAX 256
 
 /* Hands over the requests to the API that `origin` serves (host, scheme and port of it are looked at), if it is one.
- * Returns as classes_walk does. */
-int classes_doors(const struct classes *c, const struct facts *origin);
+ * Returns as classes_walk does. What it costs is taken from `effort`. */
+int classes_doors(const struct classes *c, const struct facts *origin, uint64_t *effort);
 
 /* The path of a row as a pattern, below `root` ("/api/v4"). An empty repository, or ref, is a wildcard. */
 size_t classes_doors_row(const char *root, const struct forge_row *row, struct slice repository,

@@ -299,13 +299,15 @@ static int any_unsure(void *arg, struct slice host, const char *why) {
     return ENOUGH;
 }
 
-int diff_some(const struct policy *a, const struct policy *b, const struct rule *about, bool *some) {
+int diff_some(const struct policy *a, const struct policy *b, const struct rule *about, uint64_t *effort,
+              bool *some) {
     struct any any = {.p = {a, b}};
     struct classes c = {.policies = any.p,
                         .npolicies = 2,
                         .found = any_found,
                         .unsure = any_unsure,
                         .arg = &any,
+                        .effort = effort,
                         .about = about,
                         .doors = true};
     int r = classes_walk(&c);

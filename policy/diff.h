@@ -61,11 +61,12 @@ void diff_put_json(struct diff *d);
 
 /*
  * Whether two policies, of which one lacks rule `about` of the other and nothing else, may differ in a verdict or its
- * terms. Rules that can't be followed (plain.h) are taken as they judge the requests that are tried: the caller looks
+ * terms. `effort`: what may be spent, and is taken from (classes.h). Rules that can't be followed (plain.h) are taken as they judge the requests that are tried: the caller looks
  * after them.
  *
  * 0, or ERR_NOMEM.
  */
-int diff_some(const struct policy *a, const struct policy *b, const struct rule *about, bool *some);
+int diff_some(const struct policy *a, const struct policy *b, const struct rule *about, uint64_t *effort,
+              bool *some);
 
 #endif

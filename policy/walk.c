@@ -379,6 +379,12 @@ int walk(struct walk *w, int (*found)(void *arg, struct slice text), void *arg) 
     w->truncated = w->full;
     int r = prepare(&x) ? 0 : ERR_NOMEM;
     for (size_t i = 0; r == 0 && i < x.n; i++) {
+        uint64_t steps = (uint64_t)x.nsymbols * x.size;
+        if (w->left < steps) {
+            w->truncated = true;
+            break;
+        }
+        w->left -= steps;
         if (is_text(&x, &x.states[i * x.size]) && first_of_class(&x, &x.states[i * x.size])) {
             struct slice s = text_of(&x, i, text);
             if (s.n)

@@ -29,8 +29,9 @@ struct walk {
     size_t ntails;
     bool path; /* a canonical path: codes are characters, rows of slashes are read twice, no dot segments */
     bool repository; /* … and does not end in a slash */
-    bool full;       /* set by walk_add when there were too many patterns */
-    bool truncated;  /* set by walk(): limits were reached, classes may be missing */
+    uint64_t left;  /* steps that may be made, of one pattern by one character each; what is not used stays */
+    bool full;      /* set by walk_add when there were too many patterns */
+    bool truncated; /* set by walk(): limits were reached, classes may be missing */
 };
 
 /* Adds a pattern unless the same is there. */
