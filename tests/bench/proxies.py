@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 TOP = os.environ.get("TOP_SRCDIR") or os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
@@ -24,6 +25,7 @@ EXEAT = os.environ.get("EXEAT") or os.path.join(BUILD, "exeat")
 LOAD = os.environ.get("BENCH_LOAD") or os.path.join(BUILD, "tests/bench/load")
 ORIGIN = os.environ.get("BENCH_ORIGIN") or os.path.join(BUILD, "tests/bench/origin")
 TICK = os.sysconf("SC_CLK_TCK")
+LIMIT = 120  # seconds for one piece of work
 IDLE = 5  # seconds without a byte, until a connection counts as idle
 CPUS = sorted(os.sched_getaffinity(0))
 PROXY_CPUS, OTHER_CPUS = ({CPUS[0]}, set(CPUS[1:])) if len(CPUS) > 1 else (set(CPUS), set(CPUS))
@@ -119,6 +121,7 @@ class Proxy:
     name = "?"
     program = None
     http2 = False  # to clients
+    share = 1  # of the work that the others do: figures are rates
     env = {}
 
     def __init__(self, bench):
@@ -161,12 +164,15 @@ class Proxy:
     def measure(self, mode, connections, amount, size, *, name="a.test", cpus=None, calls=False):
         load = [LOAD, mode, *self.where(), name, str(connections), str(amount), str(size)]
         env = {"PATH": os.environ["PATH"], "HOME": self.bench.home, "SSL_CERT_FILE": self.bench.client_roots, **self.env}
+        # one that stands still is ended, and its report empty
+        watch = threading.Timer(LIMIT, lambda: process.kill())
         others = OTHER_CPUS if cpus is None else set(CPUS) - cpus
         process = subprocess.Popen(self.command(load), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                    env=env, preexec_fn=lambda: os.sched_setaffinity(0, others))
+        watch.start()
         try:
             if process.stdout.readline() != "ready\n":
-                raise SystemExit("%s: the load did not start" % self.name)
+                raise CannotTakePart("the load did not start")
             pids = self.pids(process.pid)
             pin(pids, cpus or PROXY_CPUS)
             if mode.startswith("idle"):
@@ -176,7 +182,10 @@ class Proxy:
             before = cpu_seconds(pids)
             process.stdin.write("\n")
             process.stdin.flush()
-            report = json.loads(process.stdout.readline())
+            said = process.stdout.readline()
+            if not said:
+                raise CannotTakePart("it stands still, or takes longer than %d s" % LIMIT)
+            report = json.loads(said)
             report["cpu"] = cpu_seconds(pids) - before
             report["pss_kib"] = memory
             report["calls"] = counter.end() if counter else {}
@@ -184,9 +193,10 @@ class Proxy:
             process.stdin.close()
             process.wait(60)
         finally:
+            watch.cancel()
             work.end(process)
         if report["failed"]:
-            raise SystemExit("%s: %d of %d requests failed" % (self.name, report["failed"], report["requests"]))
+            raise CannotTakePart("%d of %d requests failed" % (report["failed"], report["requests"]))
         return report
 
     def stop(self):
@@ -334,6 +344,7 @@ class Squid(Proxy):
 
     name = "squid"
     program = "squid"
+    share = 10
 
     def __init__(self, bench):
         super().__init__(bench)
