@@ -293,6 +293,7 @@ static void errand_record(struct errand *e) {
         .url = buf_slice(url),
         .credential = e->x->verdict.credential,
         .upstream = slice_str(peer),
+        .upstream_protocol = SLICE("http/1.1"),
     };
     decision_errand(e->x->box, &e->x->decision, &r);
 }

@@ -54,6 +54,8 @@ void record_encode(const struct record *r, struct msg_out *m, void *memory, size
     put_refs(m, r);
     put_text(m, r->credential);
     put_text(m, r->upstream);
+    put_text(m, r->protocol);
+    put_text(m, r->upstream_protocol);
     msg_put_u32(m, r->has);
     msg_put_u32(m, r->status);
     msg_put_u64(m, r->sent);
@@ -141,6 +143,8 @@ int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs) {
     get_refs(m, r, refs);
     r->credential = get_text(m);
     r->upstream = get_text(m);
+    r->protocol = get_text(m);
+    r->upstream_protocol = get_text(m);
     r->has = msg_get_u32(m);
     r->status = msg_get_u32(m);
     r->sent = msg_get_u64(m);

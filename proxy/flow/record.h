@@ -17,6 +17,8 @@
  *     reason       why, in words: "no rule allows POST on this host"; of an errand, what for
  *     code         the same as a stable word: "no-rule-for-method"
  *     rule         file:line of the rule that decided
+ *     protocol     that the client speaks: "http/1.0", "http/1.1", "h2", or "tunnel" (passed on unread). In the outcome of a
+ *                  WebSocket that was granted "http/1.1+websocket" or "h2+websocket"
  *     method, url  url without user name, query values left out ("?page=*") unless they are asked for
  *     git          {"service": "git-receive-pack", "refs": […], "omitted": N, "options": […], "unpack"}. Of a ref, in a verdict:
  *                  "ref", "old", "new" (ids), "op" (create, update, delete, force), "proof" (of an update, what told
@@ -30,6 +32,7 @@
  *                  fields were put on which the server had handed out for it {"fields": N}
  *     credential   the name of the credential that is lent; never more than its name
  *     upstream     address:port connected to
+ *     upstream_protocol   that it speaks: "http/1.1" or "h2", each with "+websocket" as before
  *     status       HTTP status that the client got
  *     sent, received   bytes of body from the client to the upstream, and back
  *     duration_ms
@@ -94,7 +97,8 @@ struct record {
     struct slice options; /* of a push, each on a line, as they are shown */
     struct slice unpack;
     struct record_lfs lfs;
-    struct slice credential, upstream;
+    struct slice protocol;
+    struct slice credential, upstream, upstream_protocol;
     unsigned has; /* RECORD_HAS_… */
     uint32_t status;
     uint64_t sent, received, duration_ms;
@@ -138,7 +142,7 @@ void record_put_safe(struct buf *out, struct slice s);
 bool record_shown(const struct record *r, int loudness);
 
 /* The fields of an XADD: names are literals, values lie in `text` at the given places. */
-#define RECORD_FIELDS_MAX 24
+#define RECORD_FIELDS_MAX 28
 struct record_fields {
     size_t n;
     struct record_field {

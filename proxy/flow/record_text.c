@@ -171,6 +171,7 @@ static void walk(struct writer *w) {
     put_text(w, "reason", r->reason);
     put_text(w, "code", r->code);
     put_text(w, "rule", r->rule);
+    put_text(w, "protocol", r->protocol);
     put_text(w, "method", r->method);
     put_text(w, "url", r->url);
     if (r->git_service.n || r->nrefs)
@@ -179,6 +180,7 @@ static void walk(struct writer *w) {
         put_object(w, "lfs", json_lfs);
     put_text(w, "credential", r->credential);
     put_text(w, "upstream", r->upstream);
+    put_text(w, "upstream_protocol", r->upstream_protocol);
     if (r->has & RECORD_HAS_STATUS)
         put_number(w, "status", r->status);
     if (r->has & RECORD_HAS_SENT)

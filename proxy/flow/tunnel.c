@@ -58,6 +58,7 @@ static void tunnel_record(struct tunnel *t, bool denied, const char *code, struc
         snprintf(authority, sizeof authority, "%.*s:%u", SLICE_ARG(t->facts.host), t->facts.port);
     record_put_url(url, URL_HTTPS, slice_str(authority), SLICE_NONE, SLICE_NONE, 0);
     struct record r = {.denied = denied,
+                       .protocol = SLICE("tunnel"),
                        .code = slice_str(code),
                        .reason = reason,
                        .method = SLICE("tunnel"),
@@ -79,6 +80,7 @@ void tunnel_release(struct tunnel *t) {
     struct record r = {.sent = t->sent,
                        .received = t->received,
                        .has = RECORD_HAS_SENT | RECORD_HAS_RECEIVED,
+                       .protocol = SLICE("tunnel"),
                        .upstream = slice_str(t->peer)};
     if (t->trouble) {
         r.code = slice_str(t->trouble);

@@ -125,6 +125,21 @@ static struct slice xchg_rule_text(const struct xchg *x, char *memory, size_t ca
     return slice_str(memory);
 }
 
+/* What is spoken on either side; the client's is known as soon as its target is. */
+static void xchg_protocols(const struct xchg *x, struct record *r) {
+    bool websocket = x->status == 101;
+    if (x->conn->h2)
+        r->protocol = websocket ? SLICE("h2+websocket") : SLICE("h2");
+    else if (x->target.host.n && x->req.minor == 0)
+        r->protocol = SLICE("http/1.0");
+    else
+        r->protocol = websocket ? SLICE("http/1.1+websocket") : SLICE("http/1.1");
+    if (x->server == &xchg_http2)
+        r->upstream_protocol = websocket ? SLICE("h2+websocket") : SLICE("h2");
+    else if (x->server)
+        r->upstream_protocol = websocket ? SLICE("http/1.1+websocket") : SLICE("http/1.1");
+}
+
 void xchg_record(struct xchg *x, bool denied, const char *code, struct slice reason) {
     if (x->decision.verdict_sent)
         return;
@@ -142,6 +157,7 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
         .url = buf_slice(url),
         .credential = denied ? SLICE_NONE : x->verdict.credential,
     };
+    xchg_protocols(x, &r);
     doorgate_record(x, &r, &door);
     gitgate_record(x, &r);
     lfsgate_record(x, &r);
@@ -163,6 +179,7 @@ static void xchg_record_outcome(struct xchg *x) {
         r.code = slice_str(x->trouble);
         r.reason = slice_str(x->trouble_text);
     }
+    xchg_protocols(x, &r);
     gitgate_outcome(x, &r);
     decision_outcome(x->box, &x->decision, &r);
 }

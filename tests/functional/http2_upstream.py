@@ -52,6 +52,8 @@ def each_side_chooses_for_itself(t):
     tap.equal({q["headers"][":authority"] for q in seen}, {"a.test"})
     tap.equal(seen[2]["trailers"], {"x-sum": "5"})
     tap.equal(seen[3]["headers"]["content-length"], "5")
+    tap.equal([v["protocol"] for v in r.verdicts()], ["h2"] + ["http/1.1"] * 3)
+    tap.equal([(o["protocol"], o["upstream_protocol"]) for o in r.outcomes()], [("h2", "h2")] + [("http/1.1", "h2")] * 3)
 
 
 @tap.test
@@ -432,6 +434,9 @@ def check_websockets(r, seen, kinds):
     tap.equal([("sec-websocket-key" in q["headers"]) for q in seen], [kind[1] == "GET" for kind in kinds])
     tap.equal([v["method"] for v in r.verdicts()][-2:], ["GET", "GET"])
     outcomes = r.outcomes(status=101)
+    upstream = "h2+websocket" if kinds[0][1] == "CONNECT" else "http/1.1+websocket"
+    tap.equal([(o["protocol"], o["upstream_protocol"]) for o in outcomes],
+              [("http/1.1+websocket", upstream), ("h2+websocket", upstream)])
     tap.equal([(o.get("code"), o["sent"]) for o in outcomes], [(None, MOVED)] * 2)
     tap.equal(outcomes[0]["received"], outcomes[1]["received"])
 

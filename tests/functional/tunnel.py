@@ -169,6 +169,7 @@ def real_clients(t):
     r = exeat.run(POLICY, "; echo; ".join(commands), resolve=[server.resolve("pinned.test")], upstream_ca=pki.ca)
     tap.equal(r.out.split(), ["inside"] * len(commands))
     tap.equal([v["code"] for v in r.verdicts()], ["tunnelled"] * len(commands))
+    tap.equal({e["protocol"] for e in r.verdicts() + r.outcomes()}, {"tunnel"})
 
 
 @tap.test(timeout=120)

@@ -33,6 +33,7 @@ static struct record a_record(void) {
                            .reason = SLICE("no rule allows force"),
                            .code = SLICE("no-rule-for-refs"),
                            .rule = SLICE("p.policy:7"),
+                           .protocol = SLICE("h2"),
                            .method = SLICE("POST"),
                            .url = SLICE("https://g.test/r.git/x"),
                            .git_service = SLICE("git-receive-pack"),
@@ -40,6 +41,7 @@ static struct record a_record(void) {
                            .nrefs = 2,
                            .credential = SLICE("github"),
                            .upstream = SLICE("192.0.2.1:443"),
+                           .upstream_protocol = SLICE("http/1.1"),
                            .has = RECORD_HAS_STATUS | RECORD_HAS_SENT | RECORD_HAS_RECEIVED |
                                   RECORD_HAS_DURATION,
                            .status = 403,
@@ -104,10 +106,11 @@ static void json_has_the_keys(void **state) {
         "{\"event\":\"verdict\",\"id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"time\":\"2023-11-14T22:13:20.123Z\","
         "\"sandbox\":\"s1\",\"verdict\":\"deny\",\"reason\":\"no rule allows "
         "force\",\"code\":\"no-rule-for-refs\","
-        "\"rule\":\"p.policy:7\",\"method\":\"POST\",\"url\":\"https://g.test/r.git/x\","
+        "\"rule\":\"p.policy:7\",\"protocol\":\"h2\",\"method\":\"POST\",\"url\":\"https://g.test/r.git/x\","
         "\"git\":{\"service\":\"git-receive-pack\",\"refs\":[{\"ref\":\"refs/heads/main\",\"old\":\"1111\","
         "\"new\":\"2222\",\"op\":\"force\"},{\"ref\":\"refs/heads/b\",\"old\":\"0000\",\"new\":\"3333\","
-        "\"op\":\"create\"}]},\"credential\":\"github\",\"upstream\":\"192.0.2.1:443\",\"status\":403,"
+        "\"op\":\"create\"}]},\"credential\":\"github\",\"upstream\":\"192.0.2.1:443\","
+        "\"upstream_protocol\":\"http/1.1\",\"status\":403,"
         "\"sent\":5,\"received\":6,\"duration_ms\":7}\n");
     static const struct record_ref made[] = {
         {.ref = SLICE("refs/for/main"), .to = SLICE("refs/changes/1"), .outcome = SLICE("ok")},
@@ -211,7 +214,7 @@ static void fields_are_the_same(void **state) {
     struct buf text;
     buf_init(&text, RECORD_JSON_MAX);
     assert_int_equal(record_fields(&r, &text, &f), 0);
-    assert_int_equal(f.n, 17);
+    assert_int_equal(f.n, 19);
     struct slice all = buf_slice(&text);
     for (size_t i = 0; i < f.n; i++) {
         struct slice value = slice_sub(all, f.f[i].at, f.f[i].len);
