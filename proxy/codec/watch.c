@@ -3,17 +3,19 @@
 #include <stdlib.h>
 
 #define WATCH_WINDOW   65536 /* bytes beside those that have to be kept */
-#define WATCH_BITS     16    /* of an index into the set of bits; more where there are many marks … */
-#define WATCH_BITS_MAX 21
-#define WATCH_SPARSE   64          /* … so that so many bits are there for each */
+#define WATCH_BITS     15    /* of an index into the set; more where there are many marks … */
+#define WATCH_BITS_MAX 18
+#define WATCH_SPARSE   128         /* … so that there are so many places for each */
+#define WATCH_STEP     4           /* bytes looked at in one go */
 #define WATCH_FREE     (64u << 20) /* bytes that may be digested, whatever was seen; beyond them … */
 #define WATCH_TIMES    4           /* … so many for each byte seen */
 #define WATCH_COST     256         /* what a digest costs beside its bytes, in bytes */
 
 struct watch_table {
     struct watch_key key;
-    uint64_t *bits;
-    unsigned shift; /* of a product, to be an index into the bits */
+    uint8_t *
+        set; /* a byte for each beginning of a fingerprint, in it a bit for each that the next three bits can be */
+    unsigned shift; /* of a product, to be an index into the set */
     size_t n;
     struct row {
         struct watchmark mark;
@@ -39,15 +41,15 @@ int watch_table_new(const struct watch_key *key, const struct watchmark *marks, 
         return ERR_NOMEM;
     t->key = *key;
     t->shift = 64 - bits;
-    t->bits = calloc((1u << bits) / 64, sizeof *t->bits);
+    t->set = calloc(1u << bits, sizeof *t->set);
     t->rows = calloc(n + 1, sizeof *t->rows);
-    if (!t->bits || !t->rows) {
+    if (!t->set || !t->rows) {
         watch_table_free(t);
         return ERR_NOMEM;
     }
     for (size_t i = 0; i < n; i++) {
-        uint64_t bit = marks[i].print >> (WATCH_PRINT_BITS - bits);
-        t->bits[bit / 64] |= UINT64_C(1) << bit % 64;
+        t->set[marks[i].print >> (WATCH_PRINT_BITS - bits)] |=
+            (uint8_t)(1u << (marks[i].print >> (WATCH_PRINT_BITS - bits - 3) & 7));
         t->rows[i] = (struct row){marks[i], (uint32_t)i};
         t->longest = marks[i].length > t->longest ? marks[i].length : t->longest;
         t->after = marks[i].after > t->after ? marks[i].after : t->after;
@@ -61,7 +63,7 @@ int watch_table_new(const struct watch_key *key, const struct watchmark *marks, 
 void watch_table_free(struct watch_table *table) {
     if (!table)
         return;
-    free(table->bits);
+    free(table->set);
     free(table->rows);
     free(table);
 }
@@ -120,15 +122,25 @@ static int watch_look(struct watch *w, struct slice run, size_t end, uint64_t pr
     return r;
 }
 
-/* All groups of eight bytes that end from `from` to `to`. */
+/* All groups of eight bytes that end from `from` to `to`. The first loop is where the time goes. */
 static int watch_scan(struct watch *w, struct slice run, size_t from, size_t to) {
-    const uint64_t factor = w->table->key.factor, *bits = w->table->bits;
+    const uint64_t factor = w->table->key.factor;
+    const uint8_t *set = w->table->set;
     const unsigned shift = w->table->shift;
+    size_t end = from;
     int r = 0;
-    for (size_t end = from; r == 0 && end <= to; end++) {
-        uint64_t product = watch_product(factor, run.p + end - WATCH_GRAM), bit = product >> shift;
-        if (__builtin_expect(bits[bit / 64] >> bit % 64 & 1, 0))
-            r = watch_look(w, run, end, watch_print(product));
+    while (r == 0 && end <= to) {
+        const char *p = run.p + end - WATCH_GRAM;
+        for (; to - end >= WATCH_STEP; end += WATCH_STEP, p += WATCH_STEP)
+            if (set[watch_product(factor, p) >> shift] | set[watch_product(factor, p + 1) >> shift] |
+                set[watch_product(factor, p + 2) >> shift] | set[watch_product(factor, p + 3) >> shift])
+                break;
+        size_t until = to - end < WATCH_STEP ? to : end + WATCH_STEP - 1;
+        for (; r == 0 && end <= until; end++, p++) {
+            uint64_t product = watch_product(factor, p);
+            if (set[product >> shift] >> (product >> (shift - 3) & 7) & 1)
+                r = watch_look(w, run, end, watch_print(product));
+        }
     }
     return r;
 }

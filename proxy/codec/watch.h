@@ -4,7 +4,7 @@
  *     watch_init - (watch_feed … - watch_end, or watch_whole, or watch_delta … - watch_delta_end) … - watch_release
  *
  * A run is a row of bytes that belong together (a file); what is cut in two by the end of a run is not found. At every
- * byte the fingerprint of eight is taken, and looked up in a set of bits: that is all that is done for most bytes, however
+ * byte the fingerprint of eight is taken, and looked up in a set: that is all that is done for most bytes, however
  * many secrets there are. Where a mark fits, the whole that it belongs to, which is still at hand, is digested and becomes
  * a hit: a place that looks like a secret. The keeper tells which of them are (vault/client.h: vault_ask_spot). The same
  * bytes are a hit once.
