@@ -72,8 +72,9 @@ static int advert_line(struct git_advert *a, struct slice line) {
 
 static int advert_version(struct git_advert *a, struct slice line) {
     if (!slice_eq(line, SLICE("version 2")))
-        return errmsg_set(&a->error, ERR_UNSUPPORTED,
-                          "the server does not speak version 2 of git's protocol");
+        return errmsg_set(
+            &a->error, ERR_UNSUPPORTED,
+            "the server does not speak version 2 of git's protocol, in which alone it is asked");
     a->state = ADVERT_LINES;
     return ERR_INCOMPLETE;
 }

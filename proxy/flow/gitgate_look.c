@@ -4,7 +4,9 @@
  * Settled are, ref by ref, its old id and, once it matters, the tips of those of the server's branches that the sandbox may
  * push nothing to: their history is the server's own. (The old id is the sandbox's word, but a server takes no push that
  * names another than the ref has. So it counts for that ref alone: the rest of the push might be taken all the same.)
- * What the answer needs beyond that is asked for, kind
+ * What a push brings counts, too, if a server's branch holds it already and git sends it once more, as it does where it has
+ * not the branch's tip; so before a refusal the history from those tips down to what was pushed is asked for, and all is looked
+ * at anew. What the answer needs beyond that is asked for, kind
  * after kind, and the ref is looked at anew; all of it within the limits of gitask.h. Long work is done a slice in each
  * turn of the loop.
  */
@@ -32,7 +34,7 @@ struct look_ref {
     struct git_changes changes;
 };
 
-enum look_ask { LOOK_BRANCHES, LOOK_COMMITS, LOOK_TREES_OF, LOOK_TREES, LOOK_HISTORY, LOOK_BASES };
+enum look_ask { LOOK_BRANCHES, LOOK_COMMITS, LOOK_TREES_OF, LOOK_TREES, LOOK_HISTORY, LOOK_BASES, LOOK_TIPS };
 
 struct gate_look {
     struct xchg *x;
@@ -42,6 +44,7 @@ struct gate_look {
     bool begun, again;     /* … its changes are, for another time */
     bool bases;            /* merge bases are looked for */
     bool branches;         /* the server's branches are known: tips */
+    bool asked_tips;       /* the way from there to what was pushed was asked for */
     bool asked_bases;      /* what deltas of the pack are made of was asked for */
     struct git_ids tips;
     enum look_ask asked;
@@ -179,21 +182,31 @@ static bool look_wants_branches(const struct gate_look *look) {
     return c->needs.commits.n || c->needs.history.n;
 }
 
-/* Asks for what the ref's answer needs first. 0: look_done will be called. */
-static int look_ask(struct gate_look *look) {
+/* One question more. */
+static int look_round(struct gate_look *look) {
     struct gitgate *gate = look->x->gate;
-    const struct git_needs *needs = &look->refs[look->at].changes.needs;
     if (++look->rounds > LOOK_ROUNDS)
         return errmsg_set(&look->unknown, ERR_LIMIT, "the server would have to be asked too often");
     if (!gate->ask)
         gate->ask = gitask_new(look->x, gate->proof);
-    if (!gate->ask)
-        return errmsg_set(&look->unknown, ERR_NOMEM, "out of memory");
-    int r;
+    return gate->ask ? 0 : errmsg_set(&look->unknown, ERR_NOMEM, "out of memory");
+}
+
+static int look_ask_branches(struct gate_look *look) {
+    look->asked = LOOK_BRANCHES;
+    look->branches = true;
+    return gitask_refs(look->x->gate->ask, "refs/heads/", LOOK_PURPOSE, look_branch, look_done, look);
+}
+
+/* Asks for what the ref's answer needs first. 0: look_done will be called. */
+static int look_ask(struct gate_look *look) {
+    struct gitgate *gate = look->x->gate;
+    const struct git_needs *needs = &look->refs[look->at].changes.needs;
+    int r = look_round(look);
+    if (r)
+        return r;
     if (look_wants_branches(look)) {
-        look->asked = LOOK_BRANCHES;
-        look->branches = true;
-        r = gitask_refs(gate->ask, "refs/heads/", LOOK_PURPOSE, look_branch, look_done, look);
+        r = look_ask_branches(look);
     } else if (needs->commits.n) {
         r = look_fetch(look, LOOK_COMMITS, &needs->commits, &look->objects->settled);
     } else if (needs->trees_of.n) {
@@ -221,6 +234,56 @@ static int look_ask_bases(struct gate_look *look) {
         r = bases.n ? look_fetch(look, LOOK_BASES, &bases, NULL) : ERR_NOTFOUND;
     git_ids_release(&bases);
     return r;
+}
+
+/* The tips that are not known, and the pushed commits that they may lead to. */
+static int look_ask_tips(struct gate_look *look) {
+    const struct git_objects *o = look->objects;
+    struct git_ids wants, haves;
+    int r = 0;
+    look->asked_tips = true;
+    git_ids_init_in(&wants, o->id_size, o->memory);
+    git_ids_init_in(&haves, o->id_size, o->memory);
+    for (size_t i = 0; i < look->tips.n; i++)
+        if (!git_objects_find(o, git_ids_at(&look->tips, i)) &&
+            git_ids_add(&wants, git_ids_at(&look->tips, i)) == GIT_IDS_NONE)
+            r = ERR_NOMEM;
+    for (size_t i = 0; i < o->ids.n && haves.n < LOOK_HAVES; i++)
+        if (o->list[i].pushed && o->list[i].type == GIT_TYPE_COMMIT &&
+            git_ids_add(&haves, git_ids_at(&o->ids, i)) == GIT_IDS_NONE)
+            r = ERR_NOMEM;
+    if (r == 0)
+        r = wants.n && haves.n ? look_fetch(look, LOOK_TIPS, &wants, &haves) : ERR_NOTFOUND;
+    git_ids_release(&wants);
+    git_ids_release(&haves);
+    return r;
+}
+
+/* All is found out. Would it be refused, and may that be for what a server's branch holds? 0: look_done will be called. */
+static int look_doubt(struct gate_look *look) {
+    struct verdict v;
+    if (look->asked_tips)
+        return ERR_NOTFOUND;
+    policy_judge(look->x->box->policy, &look->x->facts, &v);
+    if (v.action == VERDICT_ALLOW || look_round(look))
+        return ERR_NOTFOUND;
+    return look->branches ? look_ask_tips(look) : look_ask_branches(look);
+}
+
+/* Forgets what was found out. */
+static void look_anew(struct gate_look *look) {
+    struct gitgate *gate = look->x->gate;
+    for (size_t i = 0; i < look->nrefs; i++) {
+        git_changes_release(&look->refs[i].changes);
+        free(look->refs[i].texts);
+        free(look->refs[i].ids);
+        look->refs[i] = (struct look_ref){.texts = NULL};
+        gate->refs[i].brought = NULL;
+    }
+    git_memory_give(look->objects->memory, look->texts);
+    look->texts = 0;
+    look->at = 0;
+    look->begun = look->again = false;
 }
 
 /* What the server did not send of what it was asked for is history of what it was told that we have. */
@@ -261,9 +324,11 @@ static int look_begin(struct gate_look *look) {
 
 /* The ref is looked at anew; what is settled for it stays. */
 static void look_again(struct gate_look *look) {
+    if (look->at == look->nrefs)
+        return;
     git_changes_release(&look->refs[look->at].changes);
     look->begun = false;
-    look->again = look->asked != LOOK_BRANCHES;
+    look->again = look->asked != LOOK_BRANCHES && look->asked != LOOK_TIPS;
 }
 
 /* A ref before this one that went the same way, so that it was brought the same. */
@@ -314,7 +379,7 @@ static bool look_go(struct gate_look *look) {
     int r;
     while ((r = look_step(look)) == 0)
         ;
-    if (r == ERR_INCOMPLETE)
+    if (r == ERR_INCOMPLETE || (r == ERR_EOF && look_doubt(look) == 0))
         return true;
     x->gate->looked = true;
     if (r != ERR_EOF) {
@@ -360,7 +425,10 @@ static void look_done(void *arg) {
         failed = gitproof_failed(x->gate->proof);
     else if (!failed && look_withheld(look))
         failed = "it did not send all that it was asked for";
-    if (failed && look->asked == LOOK_HISTORY) {
+    if (look->asked == LOOK_TIPS) {
+        if (!failed)
+            look_anew(look);
+    } else if (failed && look->asked == LOOK_HISTORY) {
         look->bases = false; /* then no path is excused by them */
     } else if (failed && look->asked != LOOK_BRANCHES) {
         if (gitask_refused(x->gate->ask) && look->asked != LOOK_BASES && look_ask_bases(look) == 0)

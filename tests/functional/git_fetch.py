@@ -189,6 +189,19 @@ def a_partial_clone_with_any_object_and_without_ref_rules(t):
     tap.contains(r.out, "SECRET-TIP")
 
 
+@tap.test
+def what_a_partial_clone_fetches_later_is_refused_by_name(t):
+    """A clone that was made partial elsewhere: git asks for the missing blob by its id, and shows what would permit it."""
+    repo = Repository(t)
+    blob = repo.git.git(pushes.REPO, "rev-parse", repo.main[1] + ":README").strip()
+    r = repo.run("git init -q w; cd w; git remote add origin %s; git fetch -q --depth=1 origin refs/heads/main; git config remote.origin.promisor true; "
+                 "git config remote.origin.partialclonefilter blob:none; set +e; git cat-file -p %s; echo exit $?" % (URL, blob))
+    tap.equal(r.out.split()[-2:], ["exit", "128"])
+    line = [text for text in r.err.split("\n") if "exeat: denied: " in text and text.startswith("fatal: remote error")]
+    tap.equal(len(line), 1, r.err)
+    tap.contains(line[0], "to permit: allow fetch https://g.test/acme/app also any-object [")
+
+
 @each_version
 def a_repository_in_sha256(t, version):
     repo = Repository(t, sha256=True)
@@ -209,6 +222,7 @@ def a_repository_with_no_permitted_ref_and_one_without_any(t, version):
 
 
 BODIES = '''
+    import gzip
     def v2(command, *arguments, caps=()):
         lines = [pkt("command=" + command)] + [pkt(c) for c in caps] + [b"0001"] + [pkt(a) for a in arguments]
         return b"".join(lines) + b"0000"
@@ -253,6 +267,9 @@ def what_is_crafted_by_hand_is_refused(t):
         'fetch(v2("ls-refs") + v2("bundle-uri"))',
         'fetch(v2("ls-refs")[:-4])',
         'fetch(b"PACK")',
+        'fetch(gzip.compress(v2("fetch", "want %s", "done")), "Git-Protocol: version=2\\r\\nContent-Encoding: gzip\\r\\n")' % h,
+        'fetch(gzip.compress(old("want %s ofs-delta\\n", "want %s\\n")), "Content-Encoding: gzip\\r\\n")' % (tip, h),
+        'fetch(gzip.compress(v2("fetch", "want %s", "done"))[:-9], "Content-Encoding: gzip\\r\\n")' % tip,
     ]
     r = pushes.by_hand(repo.git, LIMITED, BODIES + "\n    listing(2); fetch(v2('ls-refs', 'ref-prefix refs/'))\n" + "".join("    report(%s)\n" % q for q in requests))
     tap.equal(len(r.reports), len(requests))

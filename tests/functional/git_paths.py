@@ -163,6 +163,26 @@ def what_lies_at_the_server_is_not_trusted_for_that(t):
 
 
 @tap.test(timeout=200)
+def what_main_holds_and_is_sent_once_more_is_not_brought(t):
+    """git does not know the tip that main has by now, so it sends what main holds with its own commit."""
+    git = serve(t)
+    git.git(REPO, "tag", "-d", "base", "v2", "v3")
+    before = git.refs(REPO)
+    old = ("git checkout -q -b n origin/main~1; %s git branch -D -q main fix/1; git remote remove origin; git remote add origin https://g.test/acme/app.git; "
+           "rm -rf .git/logs .git/FETCH_HEAD .git/ORIG_HEAD; git gc -q --prune=now; git rev-list HEAD | wc -l; ")
+    for policy in (POLICY, pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* create max-commits 1 with forge\n"):
+        r = push(git, policy, old % "put mine 2; ci own;", ref="refs/heads/fix/n")
+        passes(git, r, "refs/heads/fix/n")
+        tap.equal(r.out.split()[0], "3")
+        tap.equal([e["reason"] for e in r.events("errand")], ["to see what a push changes"] * 3)
+        git.git(REPO, "update-ref", "-d", "refs/heads/fix/n")
+    # but what it does itself, and history that only looks like main's, is
+    for own in ("put .github/ci evil; ci own;", "put mine 2; ci own; git filter-branch -f --msg-filter 'sed s/v2/v2x/' HEAD 2>/dev/null >&2; rm -rf .git/refs/original;"):
+        r = push(git, POLICY, old % own, ref="refs/heads/fix/n")
+        refused(git, r, before, ".github/ci")
+
+
+@tap.test(timeout=200)
 def all_refs_stand_or_fall_together(t):
     git = serve(t)
     before = git.refs(REPO)
