@@ -24,12 +24,14 @@ void decision_verdict(struct box *box, struct decision *d, struct record *r, str
     decision_fill(box, d, r, RECORD_VERDICT);
     if (r->denied)
         box->engine->stats.denied++;
-    why_verdict(box->why, r, hint);
+    why_verdict(box->why, r, hint, d->asked);
     recorder_send(box->engine->config.recorder, r);
 }
 
-void decision_errand(struct box *box, const struct decision *d, struct record *r) {
+void decision_errand(struct box *box, struct decision *d, struct record *r) {
     decision_fill(box, d, r, RECORD_ERRAND);
+    why_errand(box->why, r, !d->asked);
+    d->asked = true;
     recorder_send(box->engine->config.recorder, r);
 }
 

@@ -17,6 +17,7 @@ struct decision {
     struct ulid id;
     uint64_t began; /* monotonic ms */
     bool verdict_sent, outcome_sent;
+    bool asked; /* errands went out for it */
 };
 
 void decision_begin(struct decision *d);
@@ -27,6 +28,6 @@ void decision_verdict(struct box *box, struct decision *d, struct record *r, str
 /* Likewise; duration is filled in. Does nothing before the verdict. */
 void decision_outcome(struct box *box, struct decision *d, struct record *r);
 /* A request of exeat's own goes out for its sake (errand.h): event, id, time and sandbox are filled in. */
-void decision_errand(struct box *box, const struct decision *d, struct record *r);
+void decision_errand(struct box *box, struct decision *d, struct record *r);
 
 #endif

@@ -73,9 +73,19 @@ static void put_outcome_text(const struct buf *bytes, struct buf *out) {
     free(refs);
 }
 
+static void put_errands(const struct why_entry *e, bool text, struct buf *out) {
+    for (size_t i = 0; i < e->nerrands; i++) {
+        buf_puts(out, text ? "  " : i ? "," : "");
+        put_record(&e->errands[i], text, out);
+    }
+    if (text && e->errands_omitted)
+        buf_printf(out, "  exeat: and asked %zu times more\n", e->errands_omitted);
+}
+
 static void put_why(const struct why_entry *e, bool text, struct buf *out) {
     if (text) {
         put_record(&e->record, true, out);
+        put_errands(e, true, out);
         if (buf_len(&e->hint))
             buf_printf(out, "  to permit: %.*s\n", SLICE_ARG(buf_slice(&e->hint)));
         if (buf_len(&e->outcome))
@@ -90,6 +100,9 @@ static void put_why(const struct why_entry *e, bool text, struct buf *out) {
         put_record(&e->outcome, false, out);
     else
         buf_puts(out, "null");
+    buf_puts(out, ",\"errands\":[");
+    put_errands(e, false, out);
+    buf_printf(out, "],\"errands_omitted\":%zu", e->errands_omitted);
     buf_puts(out, ",\"permit\":");
     json_init(&j, out);
     if (buf_len(&e->hint))

@@ -16,7 +16,7 @@
  *
  * Whatever another process wrote is read with care: a worker may have been taken over.
  */
-#define WHY_MAGIC    0x3159485754495845u /* "EXITWHY1" */
+#define WHY_MAGIC    0x3259485754495845u /* "EXITWHY2" */
 #define WHY_HINT_MAX 2048
 #define WHY_REFS     16         /* refs of a push that are remembered */
 #define WHY_PIECE    (1u << 15) /* bytes of one record; a longer one is not remembered */
@@ -29,7 +29,9 @@ struct piece {
 struct line {
     _Atomic uint32_t turn;
     char id[ULID_LEN];
-    struct piece record, hint, outcome;
+    struct piece record, hint, outcome; /* no record: there is no verdict yet */
+    struct piece errands[WHY_ERRANDS];
+    uint32_t nerrands; /* ever */
 };
 
 struct memory {
@@ -149,17 +151,44 @@ static struct line *line_of(struct memory *s, const struct ulid *id) {
     return NULL;
 }
 
-void why_verdict(struct why *why, const struct record *r, struct slice hint) {
+/* A new line for a decision, which is open. */
+static struct line *line_begin(struct memory *s, const struct ulid *id) {
+    struct line *line = &s->lines[atomic_fetch_add(&s->next, 1) & (WHY_RECENT - 1)];
+    line_open(line);
+    memcpy(line->id, id->text, ULID_LEN);
+    line->record = line->hint = line->outcome = (struct piece){0};
+    line->nerrands = 0;
+    return line;
+}
+
+void why_verdict(struct why *why, const struct record *r, struct slice hint, bool asked) {
     if (!why)
         return;
     struct memory *s = why->shared;
     struct piece record = piece_of_record(s, r), rule = piece_put(s, slice_sub(hint, 0, WHY_HINT_MAX));
-    struct line *line = &s->lines[atomic_fetch_add(&s->next, 1) & (WHY_RECENT - 1)];
-    line_open(line);
-    memcpy(line->id, r->id.text, ULID_LEN);
+    struct line *line = asked ? line_of(s, &r->id) : NULL;
+    if (line)
+        line_open(line);
+    else
+        line = line_begin(s, &r->id);
     line->record = record;
     line->hint = rule;
-    line->outcome = (struct piece){0};
+    line_close(line);
+}
+
+void why_errand(struct why *why, const struct record *r, bool first) {
+    if (!why)
+        return;
+    struct memory *s = why->shared;
+    struct piece errand = piece_of_record(s, r);
+    struct line *line = first ? line_begin(s, &r->id) : line_of(s, &r->id);
+    if (!line)
+        return;
+    if (!first)
+        line_open(line);
+    if (line->nerrands < WHY_ERRANDS)
+        line->errands[line->nerrands] = errand;
+    line->nerrands++;
     line_close(line);
 }
 
@@ -179,11 +208,18 @@ static bool read_line(struct memory *s, const struct ulid *id, struct why_entry 
     if (!line)
         return false;
     uint32_t turn = atomic_load_explicit(&line->turn, memory_order_acquire);
-    struct piece record = line->record, hint = line->hint, outcome = line->outcome;
+    struct piece record = line->record, hint = line->hint, outcome = line->outcome, errands[WHY_ERRANDS];
+    uint32_t nerrands = line->nerrands;
+    memcpy(errands, line->errands, sizeof errands);
     bool same = memcmp(line->id, id->text, ULID_LEN) == 0;
     atomic_thread_fence(memory_order_acquire);
     if (!same || turn & 1 || atomic_load(&line->turn) != turn)
         return false;
+    out->nerrands = nerrands < WHY_ERRANDS ? nerrands : WHY_ERRANDS;
+    out->errands_omitted = nerrands - out->nerrands;
+    for (size_t i = 0; i < out->nerrands; i++)
+        if (!piece_get(s, errands[i], &out->errands[i]))
+            return false;
     return record.n && piece_get(s, record, &out->record) && piece_get(s, hint, &out->hint) &&
            piece_get(s, outcome, &out->outcome);
 }
@@ -194,6 +230,8 @@ bool why_find(const struct why *why, const struct ulid *id, struct why_entry *ou
     buf_init(&out->record, WHY_PIECE);
     buf_init(&out->hint, WHY_PIECE);
     buf_init(&out->outcome, WHY_PIECE);
+    for (size_t i = 0; i < WHY_ERRANDS; i++)
+        buf_init(&out->errands[i], WHY_PIECE);
     /* a line that is being written is whole in a moment */
     for (int tries = 0; tries < 3; tries++)
         if (read_line(why->shared, id, out))
@@ -206,4 +244,6 @@ void why_entry_release(struct why_entry *e) {
     buf_release(&e->record);
     buf_release(&e->hint);
     buf_release(&e->outcome);
+    for (size_t i = 0; i < WHY_ERRANDS; i++)
+        buf_release(&e->errands[i]);
 }

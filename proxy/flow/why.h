@@ -16,8 +16,9 @@
 #include "base/ulid.h"
 #include "proxy/flow/record.h"
 
-#define WHY_RECENT (1u << 8)  /* decisions that can be asked for at most */
-#define WHY_BYTES  (1u << 18) /* of all of them; only what was written to takes memory */
+#define WHY_RECENT  (1u << 8)  /* decisions that can be asked for at most */
+#define WHY_ERRANDS 8          /* of one decision */
+#define WHY_BYTES   (1u << 18) /* of all of them; only what was written to takes memory */
 
 struct why;
 
@@ -29,16 +30,22 @@ int why_attach(int fd, struct why **out, struct errmsg *msg);
 int why_fd(const struct why *why);
 void why_free(struct why *why);
 
-/* Remembers a verdict, with the smallest rule that would have let it through (may be empty). */
-void why_verdict(struct why *why, const struct record *r, struct slice hint);
+/* Remembers what exeat itself asked a server for the sake of a decision that is to come (errand.h). `first`: it is the
+ * first such request. */
+void why_errand(struct why *why, const struct record *r, bool first);
+/* Remembers a verdict, with the smallest rule that would have let it through (may be empty). `asked`: errands were
+ * remembered for it. */
+void why_verdict(struct why *why, const struct record *r, struct slice hint, bool asked);
 /* Remembers the outcome of a verdict that this process has remembered. */
 void why_outcome(struct why *why, const struct record *r);
 
 /* One decision as it was remembered. */
 struct why_entry {
-    struct buf record;  /* record_encode's bytes of the verdict */
-    struct buf hint;    /* may be empty */
-    struct buf outcome; /* the same of the outcome; empty: the answer has not ended */
+    struct buf record;               /* record_encode's bytes of the verdict */
+    struct buf hint;                 /* may be empty */
+    struct buf outcome;              /* the same of the outcome; empty: the answer has not ended */
+    struct buf errands[WHY_ERRANDS]; /* the same of the first nerrands errands */
+    size_t nerrands, errands_omitted;
 };
 
 /* False: not among the last. Otherwise the caller releases *out. */

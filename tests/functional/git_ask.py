@@ -1,4 +1,5 @@
 """Where a push brings too little history for a proof, the server is asked for it; a server that lies proves nothing."""
+import json
 import os
 import random
 import time
@@ -128,6 +129,22 @@ def the_credential_goes_with_it_and_it_is_on_record(t):
 
 
 @tap.test(timeout=120)
+def the_page_about_a_decision_tells_what_was_asked(t):
+    git = asks.serve(t)
+    r = pushes.run(git, POLICY, FORCE % git.line[0] + "id=$(git push --force origin %s:fix/1 2>&1 | sed -n 's/.*decision \\([0-9A-Z]*\\).*/\\1/p'); "
+                   "curl -sS http://exeat.internal/why/$id; curl -sS -H 'Accept: application/json' http://exeat.internal/why/$id" % git.line[0])
+    lines = r.out.strip().split("\n")
+    told = [line for line in lines if line.startswith("  exeat: asked ")]
+    tap.equal(len(told), 2, str(r))
+    tap.contains(told[0], "asked GET https://g.test/acme/app.git/info/refs?service=* (to prove a fast-forward)")
+    rest = "".join(lines[lines.index(told[1]) + 1:])
+    page = json.loads(rest[rest.index("{"):])
+    tap.equal([e["reason"] for e in page["errands"]], ["to prove a fast-forward"] * 2)
+    tap.equal((page["errands"][1]["url"], page["errands_omitted"]), ("https://g.test" + asks.UPLOAD, 0))
+    tap.equal(page["verdict"]["id"], page["errands"][0]["id"])
+
+
+@tap.test(timeout=120)
 def nothing_is_asked_where_the_pack_is_enough_or_no_proof_would_help(t):
     git = asks.serve(t)
     r = pushes.run(git, POLICY, CLONE + "git checkout -q fix/1; echo a > a; git add a; git commit -qm a; git push origin fix/1; git rev-parse HEAD")
@@ -213,6 +230,7 @@ def try_lie(git, name, proof, *args):
     print("# %s: %s" % (name, "".join(line[28:] for line in r.err.split("\n") if "push refused" in line)))
     refused(git, r, git.line[2], proof)
     git.hits.clear()
+    return r
 
 
 @tap.test(timeout=300)
@@ -231,7 +249,9 @@ def a_lying_server(t):
         "half": asks.pkt(b"version 2\n") + asks.pkt(b"fetch=filter\n"),
     }
     for name, lie in adverts.items():
-        try_lie(git, name, "none", raw.response(200, lie), "/acme/app.git/info/refs", "GET")
+        r = try_lie(git, name, "none", raw.response(200, lie), "/acme/app.git/info/refs", "GET")
+        if name == "v0":
+            tap.contains(r.err, "remote: exeat: the server was asked in vain: the server does not speak version 2 of git's protocol, in which alone it is asked")
 
 
 @tap.test(timeout=120)

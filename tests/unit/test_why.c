@@ -27,7 +27,7 @@ static int tear_down(void **state) {
 
 static struct ulid remember(struct why *why, const char *url, const char *hint) {
     struct record r = {.event = RECORD_VERDICT, .id = ulid_new(), .url = slice_str(url), .denied = true};
-    why_verdict(why, &r, slice_str(hint));
+    why_verdict(why, &r, slice_str(hint), false);
     return r.id;
 }
 
@@ -66,6 +66,33 @@ static void one_asks_what_another_has_decided(void **state) {
     struct ulid none = ulid_new();
     assert_false(why_find(two[0], &none, &e));
     assert_false(why_find(NULL, &a, &e));
+}
+
+static void what_was_asked_for_it(void **state) {
+    (void)state;
+    struct why_entry e;
+    struct record r = {.event = RECORD_ERRAND, .id = ulid_new(), .reason = SLICE("to see")}, got;
+    for (size_t i = 0; i < WHY_ERRANDS + 3; i++) {
+        why_errand(two[0], &r, i == 0);
+        assert_false(why_find(two[1], &r.id, &e)); /* no verdict yet */
+    }
+    (void)remember(two[1], "https://a.test/other", "");
+    r = (struct record){.event = RECORD_VERDICT, .id = r.id, .denied = true};
+    why_verdict(two[0], &r, SLICE_NONE, true);
+    outcome(two[0], &r.id, 200);
+    assert_true(why_find(two[1], &r.id, &e));
+    assert_true(e.nerrands == WHY_ERRANDS && e.errands_omitted == 3 && buf_len(&e.outcome));
+    for (size_t i = 0; i < e.nerrands; i++) {
+        expect_record(&e.errands[i], &got);
+        assert_true(got.event == RECORD_ERRAND && slice_eq(got.reason, SLICE("to see")));
+    }
+    expect_record(&e.record, &got);
+    assert_true(got.denied);
+    why_entry_release(&e);
+    struct ulid next = remember(two[0], "https://a.test/1", "");
+    assert_true(why_find(two[1], &next, &e) && e.nerrands == 0);
+    why_entry_release(&e);
+    why_errand(NULL, &r, true);
 }
 
 static void the_oldest_are_forgotten_and_none_is_mixed_up(void **state) {
@@ -132,6 +159,7 @@ static void a_spoilt_memory_does_no_harm(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_asks_what_another_has_decided, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_asked_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_oldest_are_forgotten_and_none_is_mixed_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_spoilt_memory_does_no_harm, set_up, tear_down),
     };
