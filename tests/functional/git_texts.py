@@ -27,6 +27,7 @@ def shown(r):
     text = re.sub(r"again in \d+ s", "again in N s", text)
     text = re.sub(r"commit [0-9a-f]{12}", "commit COMMIT", text)
     text = re.sub(r"it has [0-9]{3} bytes or more", "SIZE", text)
+    text = re.sub(r"max-size [0-9]{3}\b", "max-size BYTES", text)
     return re.sub(r" +$", "", text, flags=re.M)
 
 
@@ -119,7 +120,7 @@ def a_path_that_may_not_be_changed(t):
     beside = "test.policy:2 would permit it, but for `paths`: commit COMMIT changes README"
     case(t, PUSH + "refs/heads/* with forge paths docs/**", "HEAD:a",
          "remote: exeat: push refused: refs/heads/a: " + beside + "\n"
-         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create paths README\n"
          + SENT + rejected("HEAD -> a", beside) + FAILED)
 
 
@@ -128,7 +129,7 @@ def a_push_that_is_too_large(t):
     large = "test.policy:2 would permit it, but for `max-size`: SIZE"
     case(t, PUSH + "refs/heads/* with forge max-size 100", "HEAD:a",
          "remote: exeat: push refused: refs/heads/a: " + large + "\n"
-         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create max-size BYTES\n"
          + SENT + rejected("HEAD -> a", large) + FAILED)
 
 
@@ -138,7 +139,7 @@ def many_refs_are_no_wall(t):
     case(t, PUSH + "refs/heads/fix/* with forge", "HEAD:fix/1 " + " ".join("HEAD:" + n for n in names),
          "".join("remote: exeat: push refused: refs/heads/%s: %s\n" % (n, NO_RULE) for n in names[:4])
          + "remote: exeat: push refused: and 3 more refs\n"
-         + "".join("remote: exeat: %s allow push https://g.test/acme/app refs/heads/%s create\n"
+         + "".join("remote: exeat: %s allow push https://g.test/acme/app refs/heads/%s create with forge\n"
                    % ("          " if n != "a" else "to permit:", n) for n in names[:4])
          + "remote: exeat:            and so on\n" + SENT
          + rejected("HEAD -> fix/1", WITH_THE_REST) + "".join(rejected("HEAD -> " + n, NO_RULE) for n in names) + FAILED)
