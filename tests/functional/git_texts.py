@@ -207,7 +207,8 @@ class Narrow(GitServer):
 
 @tap.test
 def a_server_that_goes_away(t):
-    gone = "the upstream ended the connection without an answer"
+    gone = ("the upstream ended the connection without an answer; whether it has acted on the request is not known, "
+            "so it was not sent again")
     case(t, PUSH + "refs/heads/* with forge", "HEAD:a",
          "remote: exeat: push failed: " + gone + "\n" + SENT + rejected("HEAD -> a", gone) + FAILED, cls=Gone)
 
