@@ -144,7 +144,7 @@ class SoakGit(LfsServer):
 
 
 def git():
-    server = SoakGit(tls=(CERT, KEY), users={"x-access-token": "SECRET-A"}, port=PORT)
+    server = SoakGit(tls=(CERT, KEY), users={"x-access-token": "SECRET-soak-4Kq7Lm2Xz8Rt5Vb1Nc6Pw"}, port=PORT)
     first = server.create("acme/app.git", empty=True)
     server.commit("acme/app.git", "refs/heads/main", {"README": "hello\n"})
     server.commit("acme/app.git", "refs/heads/hidden", {"README": "hidden\n", "big": "0123456789" * 40000})
