@@ -65,7 +65,7 @@ class RealRedis:
 
     def _start(self):
         args = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket,
-                "--unixsocketperm", "777", "--save", "", "--appendonly", "yes" if self.durable else "no", "--dir", self.dir]
+                "--unixsocketperm", "777", "--save", "", "--appendonly", "yes" if self.durable else "no", "--appendfsync", "always", "--dir", self.dir]
         if self.password:
             args += ["--requirepass", self.password]
         self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
