@@ -177,12 +177,6 @@ static void prove_fetch(struct proof *t, struct slice repository) {
     struct facts_ref ref;
     bool parts = t->tree->refs.n || t->tree->also;
     t->f.kind = FACTS_GIT_FETCH;
-    if (!parts || t->tree->verb != TREE_DENY) {
-        if (endpoint(t, repository, ".git/info/refs", "GET", "service=git-upload-pack"))
-            prove_one(t);
-        if (endpoint(t, repository, ".git/git-upload-pack", "POST", ""))
-            prove_one(t);
-    }
     for (size_t i = 0; i < t->tree->refs.n; i++) {
         if (!read_ref(t, &t->tree->refs.list[i], &ref) ||
             !endpoint(t, repository, ".git/git-upload-pack", "POST", ""))
@@ -199,6 +193,14 @@ static void prove_fetch(struct proof *t, struct slice repository) {
             continue;
         t->f.extra = (enum facts_extra)extra;
         prove_one(t);
+    }
+    t->f.extra = FACTS_PLAIN;
+    /* last, as for a push: the smallest rule for these alone would be about every ref, and about no `also` */
+    if (!parts || t->tree->verb != TREE_DENY) {
+        if (endpoint(t, repository, ".git/info/refs", "GET", "service=git-upload-pack"))
+            prove_one(t);
+        if (endpoint(t, repository, ".git/git-upload-pack", "POST", ""))
+            prove_one(t);
     }
 }
 
