@@ -72,7 +72,7 @@ line = b"%%s %%s refs/heads/fix/bomb\0 report-status side-band-64k" %% (b"0" * 4
 open("../body", "wb").write(b"%%04x%%s0000" %% (len(line) + 4, line) + pack + hashlib.sha1(pack).digest())
 EOF
 python3 ../b.py %s; wc -c < ../body
-curl -sS -H 'Content-Type: application/x-git-receive-pack-request' -H 'Expect:' --data-binary @../body \
+curl -sS -H 'Content-Type: application/x-git-receive-pack-request' -H 'Expect:' -H 'Transfer-Encoding: chunked' --data-binary @../body \
     https://g.test/acme/app.git/git-receive-pack | tr -d '\000'
 """
 
