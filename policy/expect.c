@@ -172,11 +172,27 @@ static bool read_ref(struct proof *t, const struct token *word, struct facts_ref
     return false;
 }
 
+/* The requests that lead to a fetch. `stopped`: only those that a deny stops. */
+static void prove_way(struct proof *t, struct slice repository, bool stopped) {
+    static const char *const ways[][3] = {{".git/info/refs", "GET", "service=git-upload-pack"},
+                                          {".git/git-upload-pack", "POST", ""}};
+    for (size_t i = 0; i < 2; i++) {
+        struct verdict v;
+        if (!endpoint(t, repository, ways[i][0], ways[i][1], ways[i][2]))
+            continue;
+        judge(t->c->p, &t->f, t->reach, &v);
+        if (!stopped || (v.action == VERDICT_DENY && v.rule.index))
+            prove_one(t);
+    }
+}
+
 /* Without refs and `also` it is about the request as such; a ref is proved with the requests that lead to it. */
 static void prove_fetch(struct proof *t, struct slice repository) {
     struct facts_ref ref;
     bool parts = t->tree->refs.n || t->tree->also;
     t->f.kind = FACTS_GIT_FETCH;
+    if (t->tree->verb != TREE_DENY)
+        prove_way(t, repository, true); /* first: no rule that is added would do */
     for (size_t i = 0; i < t->tree->refs.n; i++) {
         if (!read_ref(t, &t->tree->refs.list[i], &ref) ||
             !endpoint(t, repository, ".git/git-upload-pack", "POST", ""))
@@ -195,13 +211,9 @@ static void prove_fetch(struct proof *t, struct slice repository) {
         prove_one(t);
     }
     t->f.extra = FACTS_PLAIN;
-    /* last, as for a push: the smallest rule for these alone would be about every ref, and about no `also` */
-    if (!parts || t->tree->verb != TREE_DENY) {
-        if (endpoint(t, repository, ".git/info/refs", "GET", "service=git-upload-pack"))
-            prove_one(t);
-        if (endpoint(t, repository, ".git/git-upload-pack", "POST", ""))
-            prove_one(t);
-    }
+    /* last: the smallest rule for these alone would be about every ref, and about no `also` */
+    if (!parts || t->tree->verb != TREE_DENY)
+        prove_way(t, repository, false);
 }
 
 static void prove_ref(struct proof *t, struct slice repository, const struct token *word) {
