@@ -171,7 +171,7 @@ static void test_agrees_with_memmem(void **state) {
     (void)state;
     size_t yes = 0, no = 0;
     for (unsigned round = 0; round < 300; round++) {
-        char text[3000], secrets[SECRETS_MAX][64];
+        char text[3000] = {0}, secrets[SECRETS_MAX][64];
         size_t lengths[SECRETS_MAX];
         struct rig *r = rig();
         for (size_t i = 0; i < sizeof text; i++)
