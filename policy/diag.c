@@ -32,12 +32,18 @@ size_t diag_count(const struct policy_diags *d) {
 
 /* Room for one more; NULL counts the error all the same, so that no error is ever lost as a success. */
 static struct policy_diag *diag_new(struct policy_diags *d) {
-    if (!d->list)
-        d->list = calloc(POLICY_DIAGS_MAX, sizeof *d->list);
-    if (!d->list || d->n == POLICY_DIAGS_MAX) {
+    size_t most = d->most ? d->most : POLICY_DIAGS_MAX;
+    if (d->n == d->room && d->n < most) {
+        size_t room = d->room ? 2 * d->room : 16;
+        struct policy_diag *list = realloc(d->list, room * sizeof *list);
+        d->list = list ? list : d->list;
+        d->room = list ? room : d->room;
+    }
+    if (d->n == d->room || d->n >= most) {
         d->dropped++;
         return NULL;
     }
+    d->list[d->n] = (struct policy_diag){0};
     return &d->list[d->n++];
 }
 

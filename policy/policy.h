@@ -27,7 +27,7 @@
 #define POLICY_VARS_MAX  256
 #define POLICY_VALUE_MAX 1024 /* bytes of a variable's value */
 #define POLICY_NAME_MAX  4096 /* bytes of a file's name */
-#define POLICY_DIAGS_MAX 50   /* then: "too many errors" */
+#define POLICY_DIAGS_MAX 50   /* if nobody asks for more; then: "too many errors" */
 
 struct policy;
 
@@ -48,7 +48,9 @@ struct policy_diag {
 struct policy_diags {
     struct policy_diag *list;
     size_t n;
-    size_t dropped; /* errors beyond POLICY_DIAGS_MAX */
+    size_t room;    /* of the list */
+    size_t most;    /* errors to keep, set behind policy_diags_init; 0: POLICY_DIAGS_MAX */
+    size_t dropped; /* errors beyond those */
     size_t proofs;  /* `expect` lines that were proved … */
     size_t failed;  /* … and those of them that failed; each is one of the errors */
 };

@@ -143,6 +143,7 @@ static int test_file(struct tool *t, const char *file, struct totals *totals, st
     struct policy *p = NULL;
     struct policy_diags diags;
     policy_diags_init(&diags);
+    diags.most = POLICY_RULES_MAX; /* each expectation that failed is told */
     int r = ends_in(file, ".policy-test") ? load_script(t, file, &p, &diags)
                                           : tool_load_quietly(t, &file, 1, &p, &diags);
     bool broken = r < 0 && (r != ERR_PARSE || diags.n + diags.dropped > diags.failed);

@@ -137,6 +137,16 @@ void tool_diags_json(const struct policy_diags *d, struct json *j) {
         }
         json_close(j);
     }
+    if (d->dropped) {
+        json_open_object(j);
+        json_key(j, "severity");
+        json_cstring(j, "error");
+        json_key(j, "message");
+        json_cstring(j, "too many errors");
+        json_key(j, "not_shown");
+        json_u64(j, d->dropped);
+        json_close(j);
+    }
     json_close(j);
 }
 

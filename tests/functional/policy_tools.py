@@ -126,6 +126,19 @@ def test_proves_and_counts():
 
 
 @tap.test
+def every_failure_is_told_and_what_is_not_is_counted():
+    folder = files(many="".join(f"expect allow GET https://a.test/{i}\n" for i in range(70)),
+                   wrong="".join(f"alow GET https://a.test/{i}\n" for i in range(70)))
+    r = policy(folder, "test", "@many.policy")
+    tap.equal((r.code, r.out.count(": error: ")), (1, 70))
+    r = policy(folder, "test", "--json", "@many.policy")
+    tap.equal([e["line"] for e in json.loads(r.out)["files"][0]["errors"]], list(range(1, 71)))
+    r = policy(folder, "check", "--json", "@wrong.policy")
+    errors = json.loads(r.out)["errors"]
+    tap.equal((r.code, len(errors), errors[-1]["not_shown"]), (2, 51, 20))
+
+
+@tap.test
 def every_preset_is_good():
     names = sorted(n for n in os.listdir(POLICIES) if n.endswith(".policy"))
     for name in names:
