@@ -126,8 +126,13 @@ def check(row, got, ended, reasons):
     tap.equal(answers, take_answers(row.seen, row.method)[0])
 
 
+def behind(row):
+    return row.name.startswith("behind: ") or "with a body" in row.name
+
+
 def run(t, pieces):
-    rows = [r for r in ROWS if not pieces or len(r.wire) <= PIECES_MAX]
+    # What comes behind an answer is seen when it is there before the connection is used again: in one write it is.
+    rows = [r for r in ROWS if not pieces or (len(r.wire) <= PIECES_MAX and not behind(r))]
     pki = Pki()
     server = t.use(Scripted(rows, pieces, tls=pki.leaf("a.test")))
     path = work.write(os.path.join(work.folder("rows."), "rows.json"),
