@@ -37,6 +37,13 @@ static void put_what(struct buf *out, const struct group *g) {
         buf_printf(out, " also %s", facts_extra_name(g->extra));
 }
 
+/* Of two rules that permit, one about an address and one about a wildcard: no request is of both. */
+static bool apart(const struct rule *a, const struct rule *b) {
+    const struct target *t = &a->target, *u = &b->target;
+    return (t->host_is_address && u->host_kind != RULE_HOST_EXACT) ||
+           (u->host_is_address && t->host_kind != RULE_HOST_EXACT);
+}
+
 /* The rules of policy k that keep part of what g->rule is about as it was. */
 static void each_exception(struct diff *d, const struct group *g, bool after, bool deny,
                            void (*put)(void *arg, const struct rule *r, struct slice paths, bool more),
@@ -44,7 +51,8 @@ static void each_exception(struct diff *d, const struct group *g, bool after, bo
     const struct policy *p = d->p[after];
     for (size_t i = 0; i < p->nrules; i++) {
         const struct rule *r = &p->rules[i];
-        if (r->deny != deny || r == g->rule || r->target.regex || !overlap_possible(g->rule, r))
+        if (r->deny != deny || r == g->rule || r->target.regex || !overlap_possible(g->rule, r) ||
+            (!deny && apart(g->rule, r)))
             continue;
         struct overlap o;
         overlap_init(&o);

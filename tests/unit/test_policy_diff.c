@@ -448,6 +448,29 @@ static void lifted(void **state) {
     policy_free(b);
 }
 
+static void lacks(const char *from, const char *to, const char *part) {
+    struct policy *a = load_text(from), *b = load_text(to);
+    size_t n;
+    char *text = diff_text(a, b, POLICY_TEXT, &n);
+    if (strstr(text, part))
+        fail_msg("'%s' is in:\n%s", part, text);
+    free(text);
+    policy_free(a);
+    policy_free(b);
+}
+
+/* A wildcard permits no address, but is denied on it. */
+static void addresses(void **state) {
+    (void)state;
+    differs("allow GET https://*/\n", "allow GET https://{*,1.2.3.4}/\n", 1,
+            PARTS("for example: GET https://1.2.3.4/\n"));
+    lacks("allow GET https://*/\n", "allow GET https://{*,1.2.3.4}/\n", "already");
+    differs("allow GET https://*/\n", "allow GET https://1.2.3.4/\n", 2, PARTS("- GET https://*/"));
+    lacks("allow GET https://*/\n", "allow GET https://1.2.3.4/\n", "but");
+    differs("allow GET https://*/a\n", "allow GET https://{*,1.2.3.4}/**\ndeny GET https://*/s\n", 2,
+            PARTS("but permitted already by t.policy:1", "but denied by t.policy:2"));
+}
+
 /* However many ports and methods rules name. */
 static void many(void **state) {
     (void)state;
@@ -490,7 +513,7 @@ int main(void) {
         cmocka_unit_test(git),          cmocka_unit_test(credentials), cmocka_unit_test(large),
         cmocka_unit_test(lfs),          cmocka_unit_test(terms),       cmocka_unit_test(lifted),
         cmocka_unit_test(many),         cmocka_unit_test(undecided),   cmocka_unit_test(language),
-        cmocka_unit_test(random_pairs),
+        cmocka_unit_test(random_pairs), cmocka_unit_test(addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
