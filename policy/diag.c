@@ -36,8 +36,10 @@ static struct policy_diag *diag_new(struct policy_diags *d) {
     if (d->n == d->room && d->n < most) {
         size_t room = d->room ? 2 * d->room : 16;
         struct policy_diag *list = realloc(d->list, room * sizeof *list);
-        d->list = list ? list : d->list;
-        d->room = list ? room : d->room;
+        if (list) {
+            d->list = list;
+            d->room = room;
+        }
     }
     if (d->n == d->room || d->n >= most) {
         d->dropped++;

@@ -50,21 +50,41 @@ static size_t columns_of(enum layout layout) {
     return layout == LAYOUT_RULE ? 2 : layout == LAYOUT_EXPECT ? 3 : 0;
 }
 
-/* Within `in (a, b)` parentheses and commas are words of their own. */
-static bool joined(struct slice before, struct slice after) {
-    return slice_eq(before, SLICE("(")) || slice_eq(after, SLICE(")")) || slice_eq(after, SLICE(","));
+/* Where among a statement's words its lists are. */
+struct lists {
+    bool conditions; /* elsewhere "in" is a word like others */
+    bool list;
+    struct slice last;
+};
+
+static void lists_word(struct lists *l, struct slice word) {
+    l->conditions |= slice_eq(word, SLICE("where"));
+    if (slice_eq(word, SLICE("(")))
+        l->list |= l->conditions && slice_eq(l->last, SLICE("in"));
+    else if (slice_eq(word, SLICE(")")))
+        l->list = false;
+    l->last = word;
+}
+
+/* Within `in (a, b)` parentheses and commas are words of their own, which need no blanks. Elsewhere they do: `x )` is not
+ * `x)`. The last word that `l` was told is the one before `after`. */
+static bool joined(const struct lists *l, struct slice after) {
+    return l->list &&
+           (slice_eq(l->last, SLICE("(")) || slice_eq(after, SLICE(")")) || slice_eq(after, SLICE(",")));
 }
 
 static void put_line(struct formatter *f, const struct line *l, const size_t *widths) {
+    struct lists lists = {0};
     for (size_t i = 0; i < l->n; i++) {
         buf_put(f->out, l->words[i]);
+        lists_word(&lists, l->words[i]);
         if (i + 1 == l->n)
             break;
         size_t width = lines_characters(l->words[i].p, l->words[i].p + l->words[i].n);
         bool column = l->layout != LAYOUT_PLAIN && i <= columns_of(l->layout);
         for (size_t k = width; column && k < widths[i]; k++)
             buf_putc(f->out, ' ');
-        if (!joined(l->words[i], l->words[i + 1]) && !(l->words[i].n == 0 && widths[i] == 0))
+        if (!joined(&lists, l->words[i + 1]) && !(l->words[i].n == 0 && widths[i] == 0))
             buf_putc(f->out, ' ');
     }
     if (l->comment.n) {
@@ -132,14 +152,16 @@ static size_t verb_alone(const struct token *words, size_t n, enum layout layout
 }
 
 static void put_continued(struct formatter *f, const struct token *words, size_t n, struct slice comment) {
+    struct lists lists = {0};
     flush(f);
     begin_line(f);
     for (size_t i = 0; i < n; i++) {
         if (i && words[i].line != words[i - 1].line)
             buf_puts(f->out, " \\\n    ");
-        else if (i && !joined(words[i - 1].raw, words[i].raw))
+        else if (i && !joined(&lists, words[i].raw))
             buf_putc(f->out, ' ');
         buf_put(f->out, words[i].raw);
+        lists_word(&lists, words[i].raw);
     }
     if (comment.n) {
         buf_puts(f->out, "  ");

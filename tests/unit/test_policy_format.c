@@ -67,6 +67,8 @@ static void lists(void **state) {
             "allow POST https://a.test/ where query q == a,b with c\n");
     formats("allow POST https://a.test/ \\\n where json a in (x, \\\n y)\n",
             "allow POST https://a.test/ \\\n    where json a in (x, \\\n    y)\n");
+    /* no list: brackets are words, or parts of them */
+    formats("deny push https://a.test/r refs/x\" )\n", "deny push https://a.test/r refs/x\" )\n");
 }
 
 static void faults(void **state) {
