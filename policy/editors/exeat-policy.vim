@@ -25,11 +25,7 @@ syntax match   exeatRef        "\<refs/\S*" contains=exeatVariable,exeatWildcard
 syntax match   exeatVariable   "\$\([A-Za-z_][A-Za-z0-9_]*\|{[A-Za-z_][A-Za-z0-9_]*}\|\$\)"
 syntax match   exeatWildcard   contained "\*\+\|[{},]"
 syntax match   exeatOperation  "\s\@<=\(create\|update\|delete\|force\|download\|upload\|lock\|any-object\|archive\|bundle-uri\|packfile-uris\)\>"
-<<<<<<< HEAD
-syntax match   exeatOption     "\s\@<=\(with\|note\|where\|and\|limit\|max-body\|max-size\|options\|paths\|to\|also\)\>"
-=======
-syntax match   exeatOption     "\s\@<=\(with\|note\|where\|and\|limit\|max-body\|max-size\|max-blob\|max-commits\|author\|committer\|signed\|paths\|to\|also\)\>"
->>>>>>> 183287f (policy, proxy/flow: what a push brings is judged, ref by ref)
+syntax match   exeatOption     "\s\@<=\(with\|note\|where\|and\|limit\|max-body\|max-size\|max-blob\|max-commits\|author\|committer\|signed\|options\|paths\|to\|also\)\>"
 syntax match   exeatCondition  "\s\@<=\(json\|header\|query\|graphql\|body\)\>"
 syntax match   exeatOperator   "\s\@<=\(==\|!=\|\~\|in\)\(\s\)\@="
 syntax match   exeatContinue   "\\$"
