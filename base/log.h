@@ -1,7 +1,7 @@
 /*
  * What a process of ours says to the operator on standard error: "exeat: text" or "exeat worker: text".
  *
- * This is for trouble of exeat itself. Decisions are no log lines: they are records (proxy/flow/record.h). Nothing secret is
+ * This is for trouble of exeat itself. Decisions are no log lines: they are records (proxy/record/record.h). Nothing secret is
  * passed to these functions at any level, and control characters in the text are printed as \xHH, so that hostile bytes can't
  * draw on a terminal.
  */

@@ -27,7 +27,7 @@
 #include "proxy/codec/http1.h"
 #include "proxy/codec/http1_body.h"
 #include "proxy/codec/target.h"
-#include "proxy/flow/io.h"
+#include "proxy/io/io.h"
 
 struct box;
 struct tunnel;

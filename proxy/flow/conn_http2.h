@@ -25,9 +25,9 @@
 #include <nghttp2/nghttp2.h>
 
 #include "proxy/flow/conn.h"
-#include "proxy/flow/http2_guard.h"
-#include "proxy/flow/http2_io.h"
-#include "proxy/flow/http2_memory.h"
+#include "proxy/io/http2_guard.h"
+#include "proxy/io/http2_io.h"
+#include "proxy/io/http2_memory.h"
 #include "proxy/flow/xchg.h"
 
 #define H2_STREAMS  100        /* of one connection at a time */

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "proxy/flow/conn.h"
-#include "proxy/flow/http2_io.h"
+#include "proxy/io/http2_io.h"
 #include "proxy/flow/state.h"
 
 static const struct io_events conn_tls_events;

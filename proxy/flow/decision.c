@@ -1,9 +1,9 @@
 #include "proxy/flow/decision.h"
 
 #include "base/clock.h"
-#include "proxy/flow/recorder.h"
+#include "proxy/record/recorder.h"
 #include "proxy/flow/state.h"
-#include "proxy/flow/why.h"
+#include "proxy/record/why.h"
 
 void decision_begin(struct decision *d) {
     *d = (struct decision){.id = ulid_new(), .began = clock_monotonic_ms()};

@@ -9,7 +9,7 @@
 
 #include "base/slice.h"
 #include "base/ulid.h"
-#include "proxy/flow/record.h"
+#include "proxy/record/record.h"
 
 struct box;
 

@@ -12,7 +12,7 @@
 #ifndef PROXY_FLOW_DOORGATE_H
 #define PROXY_FLOW_DOORGATE_H
 
-#include "proxy/flow/record.h"
+#include "proxy/record/record.h"
 
 #define DOORGATE_QUESTIONS  6
 #define DOORGATE_ANSWER_MAX (1u << 20)

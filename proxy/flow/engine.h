@@ -4,8 +4,8 @@
  *     listener -> conn (transport: TLS or clear) -> xchg (one request and its answer) -> upstream
  *
  * It opens no file, starts no process and keeps no secret beyond the request that it is injected into. What it needs
- * of others is handed in: the client of the keeper (vault/client.h), the upstream side (proxy/flow/upstream.h) and the
- * recorder (proxy/flow/record.h), all made by the worker's main before, and freed by it after engine_free.
+ * of others is handed in: the client of the keeper (vault/client.h), the upstream side (proxy/upstream/upstream.h) and the
+ * recorder (proxy/record/record.h), all made by the worker's main before, and freed by it after engine_free.
  *
  * Life cycle, in the worker:
  *     engine_new - engine_set_watched - engine_set_bindings - engine_add_sandbox … engine_remove_sandbox - engine_drain - engine_free
@@ -23,8 +23,8 @@
 struct bindings;     /* vault/bindings.h */
 struct names;        /* netns/names.h: the synthetic addresses of one sandbox */
 struct policy;       /* policy/policy.h */
-struct recorder;     /* proxy/flow/recorder.h */
-struct upstream;     /* proxy/flow/upstream.h: pool, resolver and dialler of the worker */
+struct recorder;     /* proxy/record/recorder.h */
+struct upstream;     /* proxy/upstream/upstream.h: pool, resolver and dialler of the worker */
 struct vault_client; /* vault/client.h */
 struct watch_table;  /* proxy/codec/watch.h */
 

@@ -10,7 +10,7 @@
 #include "proxy/codec/git.h"
 #include "proxy/codec/gunzip.h"
 #include "proxy/flow/gitproof.h"
-#include "proxy/flow/record.h"
+#include "proxy/record/record.h"
 #include "proxy/flow/spot.h"
 
 struct gate_answer;

@@ -6,7 +6,7 @@
 #include "base/msg.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
-#include "proxy/flow/why.h"
+#include "proxy/record/why.h"
 #include "proxy/flow/xchg.h"
 
 #define INTERNAL_PAGE_MAX (4u << 20)

@@ -8,10 +8,10 @@
 #include "proxy/flow/conn.h"
 #include "proxy/flow/decision.h"
 #include "proxy/flow/internal.h"
-#include "proxy/flow/recorder.h"
-#include "proxy/flow/relay.h"
+#include "proxy/record/recorder.h"
+#include "proxy/io/relay.h"
 #include "proxy/flow/state.h"
-#include "proxy/flow/upstream.h"
+#include "proxy/upstream/upstream.h"
 
 #define TUNNEL_STEP  4096
 #define TUNNEL_DRAIN 65536 /* bytes that a client may still send after a refusal */

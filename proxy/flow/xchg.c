@@ -12,7 +12,7 @@
 #include "proxy/flow/fetchgate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
-#include "proxy/flow/recorder.h"
+#include "proxy/record/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 

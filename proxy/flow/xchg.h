@@ -29,8 +29,8 @@
 #include "proxy/codec/target.h"
 #include "proxy/flow/conn.h"
 #include "proxy/flow/decision.h"
-#include "proxy/flow/relay.h"
-#include "proxy/flow/upstream.h"
+#include "proxy/io/relay.h"
+#include "proxy/upstream/upstream.h"
 #include "vault/bindings.h"
 #include "vault/client.h"
 

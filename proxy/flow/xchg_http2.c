@@ -4,7 +4,7 @@
  */
 #include "proxy/codec/websocket.h"
 #include "proxy/flow/state.h"
-#include "proxy/flow/upstream_http2.h"
+#include "proxy/upstream/upstream_http2.h"
 #include "proxy/flow/xchg.h"
 
 static const struct up2_events xchg2_events;

@@ -13,7 +13,7 @@
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
-#include "proxy/flow/recorder.h"
+#include "proxy/record/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"

@@ -21,7 +21,7 @@
  *     IPC_ROOTS           fd the host's roots, fd further roots (PEM, sealed). It takes a while to read them: this comes before the
  *                         keeper is ready, after the three above
  *     IPC_START           str ca.pem, u8 1 if values of queries are recorded, u64 bytes that looking through a push may take
- *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), fd why (proxy/flow/why.h),
+ *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), fd why (proxy/record/why.h),
  *                         fd limits (proxy/flow/limits.h), fd shown (proxy/flow/shown.h), u32 n,
  *                         n × (u8 enum ipc_listener, fd socket)
  *     IPC_SANDBOX_END     u64 sandbox

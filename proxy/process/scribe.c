@@ -1,12 +1,12 @@
 /*
  * The scribe's process: what workers report becomes lines of the log, entries of the Redis stream and lines on standard error
- * (proxy/flow/sinks.h). It ends when all workers have ended and what they said is written, or the time for that is up.
+ * (proxy/record/sinks.h). It ends when all workers have ended and what they said is written, or the time for that is up.
  */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "proxy/flow/sinks.h"
+#include "proxy/record/sinks.h"
 #include "proxy/process/config.h"
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"

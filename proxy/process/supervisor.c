@@ -17,7 +17,7 @@
 #include "netns/names.h"
 #include "proxy/flow/limits.h"
 #include "proxy/flow/shown.h"
-#include "proxy/flow/why.h"
+#include "proxy/record/why.h"
 #include "proxy/process/cage.h"
 #include "proxy/process/children.h"
 #include "proxy/process/prepare.h"

@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "proxy/flow/io.h"
+#include "proxy/io/io.h"
 #include "tests/fuzz/rig.h"
 
 #define ORIGIN_IN 65536

@@ -12,9 +12,9 @@
 #include <openssl/ssl.h>
 
 #include "proxy/flow/conn.h"
-#include "proxy/flow/io.h"
+#include "proxy/io/io.h"
 #include "proxy/flow/state.h"
-#include "proxy/flow/upstream_parts.h"
+#include "proxy/upstream/upstream_parts.h"
 #include "tests/fuzz/rig.h"
 
 #define ORIGIN_IN  (1 << 20)

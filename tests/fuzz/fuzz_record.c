@@ -1,7 +1,7 @@
 /* Fuzz harness for the scribe's side of the record: a message of a worker that may be anybody's. */
 #include <stdlib.h>
 
-#include "proxy/flow/record.h"
+#include "proxy/record/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "proxy/flow/errand.h"
-#include "proxy/flow/recorder.h"
+#include "proxy/record/recorder.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 #include "tests/unit/upstream_rig.h"

@@ -1,11 +1,11 @@
-/* proxy/codec/http2: lists of fields become heads of HTTP/1.1, or are refused. proxy/flow/http2_guard: budgets. */
+/* proxy/codec/http2: lists of fields become heads of HTTP/1.1, or are refused. proxy/io/http2_guard: budgets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
 
 #include "proxy/codec/http2.h"
-#include "proxy/flow/http2_guard.h"
+#include "proxy/io/http2_guard.h"
 #include "tests/unit/mutate.h"
 
 #define ROWS(rows) (sizeof(rows) / sizeof((rows)[0]))

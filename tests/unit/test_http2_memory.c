@@ -1,4 +1,4 @@
-/* proxy/flow/http2_memory: a session that slept says what it would have said. */
+/* proxy/io/http2_memory: a session that slept says what it would have said. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "proxy/flow/http2_memory.h"
+#include "proxy/io/http2_memory.h"
 
 #define PAGE 4096
 

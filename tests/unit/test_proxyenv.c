@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/flow/proxyenv.h"
+#include "proxy/upstream/proxyenv.h"
 
 static const char *const *environment; /* name, value, name, value, NULL */
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "proxy/flow/recorder.h"
+#include "proxy/record/recorder.h"
 #include "tests/unit/loop.h"
 
 static struct record_ref decoded_refs[RECORD_REFS_MAX];

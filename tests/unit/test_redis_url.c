@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/flow/sink_redis.h"
+#include "proxy/record/sink_redis.h"
 
 struct good {
     const char *text, *host, *path;

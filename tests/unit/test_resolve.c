@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "base/confine.h"
-#include "proxy/flow/hosts_file.h"
-#include "proxy/flow/resolve.h"
+#include "proxy/upstream/hosts_file.h"
+#include "proxy/upstream/resolve.h"
 #include "tests/unit/loop.h"
 
 /* --- pins --------------------------------------------------------------------------------------------- */

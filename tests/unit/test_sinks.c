@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "proxy/flow/recorder.h"
-#include "proxy/flow/sink_file.h"
-#include "proxy/flow/sinks.h"
+#include "proxy/record/recorder.h"
+#include "proxy/record/sink_file.h"
+#include "proxy/record/sinks.h"
 #include "tests/unit/loop.h"
 
 /* --- a Redis from a script ---------------------------------------------------------------------------- */

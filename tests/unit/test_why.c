@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/msg.h"
-#include "proxy/flow/why.h"
+#include "proxy/record/why.h"
 
 static struct why *two[2]; /* one memory, as two workers have it */
 

@@ -1,0 +1,58 @@
+#include "proxy/io/http2_guard.h"
+
+void http2_guard_init(struct http2_guard *guard, uint64_t now_ms) {
+    *guard = (struct http2_guard){.idle = HTTP2_GUARD_IDLE, .resets = HTTP2_GUARD_RESETS, .second = now_ms};
+}
+
+static void give(unsigned *left, uint64_t more, unsigned most) {
+    *left = more > most - *left ? most : *left + (unsigned)more;
+}
+
+static void give_time(struct http2_guard *guard, uint64_t now_ms) {
+    uint64_t seconds = (now_ms - guard->second) / 1000;
+    if (seconds == 0)
+        return;
+    guard->second += seconds * 1000;
+    if (seconds > HTTP2_GUARD_IDLE)
+        seconds = HTTP2_GUARD_IDLE;
+    give(&guard->idle, seconds * HTTP2_GUARD_IDLE_SECOND, HTTP2_GUARD_IDLE);
+    give(&guard->resets, seconds * HTTP2_GUARD_RESETS_SECOND, HTTP2_GUARD_RESETS);
+}
+
+static const char *take(unsigned *left, const char *what) {
+    if (*left == 0)
+        return what;
+    --*left;
+    return NULL;
+}
+
+const char *http2_guard_frame(struct http2_guard *guard, const nghttp2_frame_hd *head, uint64_t now_ms) {
+    give_time(guard, now_ms);
+    switch (head->type) {
+    case NGHTTP2_DATA:
+        if (head->length > 0 || head->flags & NGHTTP2_FLAG_END_STREAM)
+            return NULL;
+        return take(&guard->idle, "too many empty DATA frames");
+    case NGHTTP2_HEADERS: guard->continuations = 0; return NULL;
+    case NGHTTP2_CONTINUATION:
+        return ++guard->continuations > HTTP2_GUARD_CONTINUATIONS
+                   ? "a header block in too many CONTINUATION frames"
+                   : NULL;
+    case NGHTTP2_RST_STREAM: return take(&guard->resets, "too many streams were begun and reset");
+    case NGHTTP2_SETTINGS: return take(&guard->idle, "too many SETTINGS frames");
+    case NGHTTP2_PING: return take(&guard->idle, "too many PING frames");
+    case NGHTTP2_WINDOW_UPDATE: return take(&guard->idle, "too many WINDOW_UPDATE frames for so little data");
+    case NGHTTP2_PRIORITY: return take(&guard->idle, "too many PRIORITY frames");
+    default: return take(&guard->idle, "too many frames of no meaning");
+    }
+}
+
+void http2_guard_data(struct http2_guard *guard, size_t n) {
+    if (n >= HTTP2_GUARD_PIECE)
+        give(&guard->idle, HTTP2_GUARD_IDLE_DATA, HTTP2_GUARD_IDLE);
+}
+
+void http2_guard_whole(struct http2_guard *guard) {
+    give(&guard->idle, HTTP2_GUARD_IDLE_DATA, HTTP2_GUARD_IDLE);
+    give(&guard->resets, 1, HTTP2_GUARD_RESETS);
+}

@@ -1,0 +1,229 @@
+#include "proxy/io/http2_io.h"
+
+#include <openssl/crypto.h>
+#include <stdlib.h>
+
+/* ---- fields ---- */
+
+static void nv_put(struct http2_nvs *nvs, struct slice name, struct slice value, uint8_t flags) {
+    if (nvs->n == HTTP2_NV_MAX)
+        return;
+    nvs->nv[nvs->n++] = (nghttp2_nv){
+        .name = (uint8_t *)(uintptr_t)name.p,
+        .namelen = name.n,
+        .value = (uint8_t *)(uintptr_t)(value.p ? value.p : ""),
+        .valuelen = value.n,
+        .flags = flags,
+    };
+}
+
+void http2_nv_put(struct http2_nvs *nvs, struct slice name, struct slice value) {
+    nv_put(nvs, name, value, NGHTTP2_NV_FLAG_NONE);
+}
+
+void http2_nv_secret(struct http2_nvs *nvs, struct slice name, struct slice value) {
+    nv_put(nvs, name, value, NGHTTP2_NV_FLAG_NO_INDEX);
+}
+
+/* ---- a body on its way out ---- */
+
+void http2_out_init(struct http2_out *out, nghttp2_session *session, struct io *io, int32_t id,
+                    void (*sent)(struct http2_out *out, size_t n)) {
+    *out = (struct http2_out){.session = session, .io = io, .id = id, .sent = sent};
+    buf_init(&out->bytes, HTTP2_OUT_MAX);
+    http2_list_init(&out->trailers);
+}
+
+void http2_out_release(struct http2_out *out) {
+    buf_release(&out->bytes);
+    http2_list_clear(&out->trailers);
+}
+
+static void out_trailers(struct http2_out *out) {
+    struct http2_nvs nvs = {.n = 0};
+    struct slice name, value;
+    size_t at = 0;
+    while (http2_list_next(&out->trailers, &at, &name, &value))
+        http2_nv_put(&nvs, name, value);
+    nghttp2_submit_trailer(out->session, out->id, nvs.nv, nvs.n);
+}
+
+/* nghttp2's read callback: how much the next frame takes. */
+static ssize_t out_read(nghttp2_session *session, int32_t id, uint8_t *p, size_t n, uint32_t *flags,
+                        nghttp2_data_source *source, void *arg) {
+    struct http2_out *out = source->ptr;
+    size_t have = buf_len(&out->bytes);
+    (void)session;
+    (void)id;
+    (void)p;
+    (void)arg;
+    if (have == 0 && !out->complete) {
+        out->waiting = true;
+        return NGHTTP2_ERR_DEFERRED;
+    }
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (have > n)
+        return (ssize_t)n;
+    if (out->complete) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (out->trailers.fields) {
+            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            out_trailers(out);
+        }
+    }
+    return (ssize_t)have;
+}
+
+nghttp2_data_provider http2_out_provider(struct http2_out *out) {
+    return (nghttp2_data_provider){.source = {.ptr = out}, .read_callback = out_read};
+}
+
+int http2_out_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
+                   nghttp2_data_source *source, void *arg) {
+    struct http2_out *out = source->ptr;
+    (void)session;
+    (void)frame;
+    (void)arg;
+    if (io_full(out->io))
+        return NGHTTP2_ERR_WOULDBLOCK;
+    if (buf_put(io_queue(out->io), slice_make(head, HTTP2_FRAME_HEAD)) ||
+        buf_put(io_queue(out->io), slice_sub(buf_slice(&out->bytes), 0, n)))
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    buf_consume(&out->bytes, n);
+    buf_trim(&out->bytes);
+    out->sent(out, n);
+    return 0;
+}
+
+static void out_resume(struct http2_out *out) {
+    if (!out->waiting)
+        return;
+    out->waiting = false;
+    nghttp2_session_resume_data(out->session, out->id);
+}
+
+int http2_out_put(struct http2_out *out, struct slice bytes) {
+    int r = buf_put(&out->bytes, bytes);
+    if (r == 0 && bytes.n)
+        out_resume(out);
+    return r;
+}
+
+void http2_out_end(struct http2_out *out, const struct http_field *trailers, size_t n) {
+    if (out->complete)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        char name[256];
+        if (trailers[i].hop || trailers[i].name.n > sizeof name)
+            continue;
+        for (size_t k = 0; k < trailers[i].name.n; k++)
+            name[k] = ascii_lower(trailers[i].name.p[k]);
+        http2_list_add(&out->trailers, slice_make(name, trailers[i].name.n), trailers[i].value);
+    }
+    out->complete = true;
+    out_resume(out);
+}
+
+bool http2_out_full(struct http2_out *out) {
+    bool full = buf_len(&out->bytes) >= HTTP2_HIGH;
+    out->was_full |= full;
+    return full;
+}
+
+bool http2_out_drained(struct http2_out *out) {
+    bool now = out->was_full && buf_len(&out->bytes) <= HTTP2_LOW;
+    if (now)
+        out->was_full = false;
+    return now;
+}
+
+/* ---- the loop ---- */
+
+int http2_send(nghttp2_session *session, struct io *io, bool wipe) {
+    while (!io_full(io)) {
+        const uint8_t *p;
+        ssize_t n = nghttp2_session_mem_send(session, &p);
+        if (n == 0)
+            break;
+        if (n < 0 || buf_put(io_queue(io), slice_make(p, (size_t)n)))
+            return ERR_NOMEM;
+        /* it is the library's, but it has done with it: the next frame is written there */
+        if (wipe)
+            OPENSSL_cleanse((void *)(uintptr_t)p, (size_t)n);
+    }
+    return 0;
+}
+
+/* ---- memory ---- */
+
+union block {
+    size_t n;
+    max_align_t align;
+};
+
+static void *wiping_malloc(size_t n, void *arg) {
+    (void)arg;
+    union block *b = n <= SIZE_MAX - sizeof *b ? malloc(sizeof *b + n) : NULL;
+    if (!b)
+        return NULL;
+    b->n = n;
+    return b + 1;
+}
+
+static void wiping_free(void *p, void *arg) {
+    (void)arg;
+    if (!p)
+        return;
+    union block *b = (union block *)p - 1;
+    OPENSSL_cleanse(p, b->n);
+    free(b);
+}
+
+static void *wiping_calloc(size_t n, size_t size, void *arg) {
+    if (size && n > SIZE_MAX / size)
+        return NULL;
+    void *p = wiping_malloc(n * size, arg);
+    if (p)
+        memset(p, 0, n * size);
+    return p;
+}
+
+static void *wiping_realloc(void *p, size_t n, void *arg) {
+    void *q = wiping_malloc(n, arg);
+    if (!p || !q)
+        return q;
+    size_t old = ((union block *)p - 1)->n;
+    memcpy(q, p, old < n ? old : n);
+    wiping_free(p, arg);
+    return q;
+}
+
+nghttp2_mem *http2_wiping_memory(void) {
+    static nghttp2_mem memory = {NULL, wiping_malloc, wiping_free, wiping_calloc, wiping_realloc};
+    return &memory;
+}
+
+/* ---- the beginning ---- */
+
+nghttp2_option *http2_option(void) {
+    nghttp2_option *option;
+    if (nghttp2_option_new(&option))
+        return NULL;
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_no_http_messaging(option, 1);
+    nghttp2_option_set_no_closed_streams(option, 1);
+    return option;
+}
+
+struct slice http2_alpn(bool http2) {
+    const struct slice both = SLICE("\x02h2\x08http/1.1");
+    return http2 ? both : slice_from(both, 3);
+}
+
+bool http2_chosen(const struct io *io) {
+    const unsigned char *name = NULL;
+    unsigned n = 0;
+    if (io->ssl)
+        SSL_get0_alpn_selected(io->ssl, &name, &n);
+    return slice_eq(slice_make(name, n), SLICE("h2"));
+}

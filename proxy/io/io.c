@@ -1,0 +1,596 @@
+#include "proxy/io/io.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/secret.h"
+#include "proxy/io/io_bio.h"
+
+/* `readable` is called this often in a row for bytes that TLS holds already, before others have their turn. */
+#define IO_TURNS 8
+
+static void io_on_read(evutil_socket_t fd, short what, void *arg);
+static void io_on_write(evutil_socket_t fd, short what, void *arg);
+static void io_on_timer(evutil_socket_t fd, short what, void *arg);
+
+static char scratch[IO_SCRATCH] __attribute__((aligned(64)));
+
+char *io_scratch(void) {
+    return scratch;
+}
+
+/* ---- life ---- */
+
+struct io *io_open(struct event_base *base, int fd, bool connecting, const struct io_events *events,
+                   void *arg) {
+    struct io *io = calloc(1, sizeof *io);
+    if (!io) {
+        close(fd);
+        return NULL;
+    }
+    io->fd = fd;
+    io->base = base;
+    io->events = events;
+    io->arg = arg;
+    io->state = connecting ? IO_CONNECTING : IO_OPEN;
+    buf_init(&io->queue, IO_QUEUE_MAX);
+    buf_init(&io->unread, IO_QUEUE_MAX);
+    event_assign(&io->rd, base, fd, EV_READ | EV_PERSIST, io_on_read, io);
+    event_assign(&io->wr, base, fd, EV_WRITE | EV_PERSIST, io_on_write, io);
+    event_assign(&io->timer, base, -1, 0, io_on_timer, io);
+    if (connecting) {
+        int one = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        event_add(&io->wr, NULL);
+        io->wr_on = true;
+    } else {
+        event_add(&io->rd, NULL);
+        io->rd_on = true;
+    }
+    return io;
+}
+
+void io_own(struct io *io, const struct io_events *events, void *arg) {
+    io->events = events;
+    io->arg = arg;
+}
+
+int io_tls(struct io *io, SSL *ssl) {
+    assert(!io->ssl);
+    BIO *bio = io_bio_new(io);
+    if (!bio) {
+        SSL_free(ssl);
+        return ERR_NOMEM;
+    }
+    SSL_set_bio(ssl, bio, bio);
+    SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                          SSL_MODE_RELEASE_BUFFERS);
+    SSL_set_read_ahead(ssl, 1);
+    io->ssl = ssl;
+    return 0;
+}
+
+/* Out of the list of those that linger. */
+static void io_unlink(struct io *io) {
+    if (!io->link)
+        return;
+    *io->link = io->next;
+    if (io->next)
+        io->next->link = io->link;
+    io->link = NULL;
+}
+
+static void io_reap(struct io *io) {
+    if (io->state == IO_CLOSED && io->busy == 0)
+        free(io);
+}
+
+static void io_drop_queue(struct io *io) {
+    if (io->sensitive && io->queue.data)
+        secret_wipe(io->queue.data, io->queue.cap);
+    io->sensitive = false;
+    buf_release(&io->queue);
+}
+
+void io_free(struct io *io) {
+    if (!io || io->state == IO_CLOSED)
+        return;
+    bool said = io->shut_done || io->write_failed || io->cut || buf_len(&io->queue) > 0;
+    if (io->ssl && io->state == IO_OPEN && !said && io->end != IO_END_BROKEN && io->end != IO_END_RESET) {
+        ERR_clear_error();
+        SSL_shutdown(io->ssl);
+    }
+    io->state = IO_CLOSED;
+    event_del(&io->rd);
+    event_del(&io->wr);
+    event_del(&io->timer);
+    SSL_free(io->ssl);
+    ERR_clear_error();
+    io->ssl = NULL;
+    if (io->cut && io->cut_reset) {
+        struct linger now = {.l_onoff = 1};
+        setsockopt(io->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+    close(io->fd);
+    io->fd = -1;
+    io_drop_queue(io);
+    buf_release(&io->unread);
+    io_unlink(io);
+    io_reap(io);
+}
+
+/* ---- reading ---- */
+
+/* TLS has ended or failed: what does that mean? */
+static int io_tls_failed(struct io *io, int error) {
+    if (error == SSL_ERROR_ZERO_RETURN) {
+        io->end = IO_END_CLEAN;
+    } else if (error == SSL_ERROR_SYSCALL && io->raw_fin) {
+        io->end = IO_END_UNCLEAN;
+    } else if (error == SSL_ERROR_SYSCALL) {
+        io->end = IO_END_RESET;
+    } else {
+        io->end = IO_END_BROKEN;
+        io->tls_error = ERR_peek_last_error();
+    }
+    ERR_clear_error();
+    return ERR_EOF;
+}
+
+static void io_want_write(struct io *io) {
+    io->blocked = true;
+    if (!io->wr_on) {
+        event_add(&io->wr, NULL);
+        io->wr_on = true;
+    }
+}
+
+static void io_want_read(struct io *io) {
+    if (!io->rd_on) {
+        event_add(&io->rd, NULL);
+        io->rd_on = true;
+    }
+}
+
+static void io_unwant_read(struct io *io) {
+    if (io->rd_on) {
+        event_del(&io->rd);
+        io->rd_on = false;
+    }
+}
+
+static int io_read_tls(struct io *io, void *p, size_t n, size_t *got) {
+    ERR_clear_error();
+    io->read_wants_write = false;
+    if (SSL_read_ex(io->ssl, p, n, got)) {
+        io->received += *got;
+        return 0;
+    }
+    int error = SSL_get_error(io->ssl, 0);
+    if (error == SSL_ERROR_WANT_READ)
+        return ERR_AGAIN;
+    if (error == SSL_ERROR_WANT_WRITE) {
+        io->read_wants_write = true;
+        io_want_write(io);
+        return ERR_AGAIN;
+    }
+    return io_tls_failed(io, error);
+}
+
+int io_read(struct io *io, void *p, size_t n, size_t *got) {
+    *got = 0;
+    if (io->end != IO_END_NOT)
+        return ERR_EOF;
+    int r;
+    if (io->ssl) {
+        r = io_read_tls(io, p, n, got);
+    } else {
+        r = io_raw_read(io, p, n, got);
+        if (r == ERR_EOF)
+            io->end = io->raw_fin ? IO_END_CLEAN : IO_END_RESET;
+        else if (r == 0)
+            io->received += *got;
+    }
+    if (r == ERR_EOF)
+        io_unwant_read(io);
+    return r;
+}
+
+int io_unread(struct io *io, struct slice bytes) {
+    assert(!io->ssl && buf_len(&io->unread) == 0);
+    if (bytes.n == 0)
+        return 0;
+    io->received -= bytes.n < io->received ? bytes.n : io->received;
+    if (buf_put(&io->unread, bytes))
+        return ERR_NOMEM;
+    event_active(&io->rd, EV_READ, 0);
+    return 0;
+}
+
+void io_pause(struct io *io) {
+    io->paused = true;
+}
+
+/* Bytes that no event of the socket will speak of. Perhaps half a record only: then the next read says so, without a
+ * system call, since the socket is known to be dry. */
+static bool io_holds_bytes(struct io *io) {
+    return buf_len(&io->unread) > 0 || (io->ssl && SSL_has_pending(io->ssl));
+}
+
+void io_resume(struct io *io) {
+    if (!io->paused)
+        return;
+    io->paused = false;
+    if (io->end != IO_END_NOT)
+        return;
+    if (io->state != IO_CONNECTING)
+        io_want_read(io);
+    if (io->state == IO_OPEN && io_holds_bytes(io))
+        event_active(&io->rd, EV_READ, 0);
+}
+
+bool io_at_rest(struct io *io) {
+    return io->state == IO_OPEN && io->end == IO_END_NOT && !io->write_failed && io->dry &&
+           buf_len(&io->queue) == 0 && !io_holds_bytes(io);
+}
+
+bool io_idle_ok(struct io *io) {
+    char byte;
+    if (io->state != IO_OPEN || io->end != IO_END_NOT || io->write_failed || buf_len(&io->unread) > 0)
+        return false;
+    if (io->ssl && SSL_has_pending(io->ssl))
+        return false;
+    ssize_t r = recv(io->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return r < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* ---- writing ---- */
+
+static int io_write_failed(struct io *io, int err) {
+    io->write_failed = true;
+    io_drop_queue(io);
+    return err;
+}
+
+/* One attempt at one record. 0 with *taken, ERR_AGAIN with an event armed, or the failure. */
+static int io_push(struct io *io, struct slice s, size_t *taken) {
+    *taken = 0;
+    if (!io->ssl) {
+        int r = io_raw_write(io, s.p, s.n, taken);
+        if (r == ERR_AGAIN)
+            io_want_write(io);
+        else if (r)
+            return io_write_failed(io, r);
+        io->sent += *taken;
+        return r;
+    }
+    ERR_clear_error();
+    io->write_wants_read = false;
+    if (SSL_write_ex(io->ssl, s.p, s.n < IO_RECORD ? s.n : IO_RECORD, taken)) {
+        io->sent += *taken;
+        return 0;
+    }
+    int error = SSL_get_error(io->ssl, 0);
+    if (error == SSL_ERROR_WANT_WRITE) {
+        io_want_write(io);
+        return ERR_AGAIN;
+    }
+    if (error == SSL_ERROR_WANT_READ) {
+        io->write_wants_read = true;
+        io_want_read(io);
+        return ERR_AGAIN;
+    }
+    if (error == SSL_ERROR_SSL)
+        io->tls_error = ERR_peek_last_error();
+    ERR_clear_error();
+    return io_write_failed(io, error == SSL_ERROR_SSL ? ERR_CRYPTO : ERR_EOF);
+}
+
+static bool io_blocked(const struct io *io) {
+    return io->state != IO_OPEN || io->blocked || io->write_wants_read;
+}
+
+static void io_consume(struct io *io, size_t n) {
+    if (io->sensitive)
+        secret_wipe(io->queue.data + io->queue.start, n);
+    buf_consume(&io->queue, n);
+}
+
+/* The queue, as far as it goes. */
+static int io_send_queue(struct io *io) {
+    while (buf_len(&io->queue) > 0) {
+        size_t taken;
+        int r = io_push(io, buf_slice(&io->queue), &taken);
+        if (r)
+            return r;
+        io_consume(io, taken);
+    }
+    io->sensitive = false;
+    buf_trim(&io->queue);
+    return 0;
+}
+
+/* Our end is over and all is sent: close_notify and FIN. */
+static void io_say_end(struct io *io) {
+    if (!io->shut_wanted || io->shut_done || buf_len(&io->queue) > 0 || io->state != IO_OPEN)
+        return;
+    if (io->ssl && !io->write_failed && !io->cut) {
+        ERR_clear_error();
+        int r = SSL_shutdown(io->ssl);
+        if (r < 0 && SSL_get_error(io->ssl, r) == SSL_ERROR_WANT_WRITE) {
+            io_want_write(io);
+            return;
+        }
+        ERR_clear_error();
+    }
+    io->shut_done = true;
+    if (!io->cut_reset)
+        shutdown(io->fd, SHUT_WR);
+}
+
+int io_flush(struct io *io) {
+    if (io->write_failed)
+        return ERR_EOF;
+    if (io_blocked(io))
+        return 0;
+    int r = io_send_queue(io);
+    if (r && r != ERR_AGAIN)
+        return r;
+    io_say_end(io);
+    return 0;
+}
+
+static int io_enqueue(struct io *io, struct slice bytes) {
+    return buf_put(&io->queue, bytes);
+}
+
+int io_write(struct io *io, struct slice bytes, bool more) {
+    if (io->write_failed || io->shut_wanted)
+        return ERR_EOF;
+    if (more || io_blocked(io))
+        return io_enqueue(io, bytes);
+    if (buf_len(&io->queue) > 0 || bytes.n == 0) {
+        if (bytes.n && buf_len(&io->queue) + bytes.n <= IO_RECORD) {
+            int r = io_enqueue(io, bytes);
+            return r ? r : io_flush(io);
+        }
+        int r = io_flush(io);
+        if (r)
+            return r;
+    }
+    while (bytes.n > 0 && !io_blocked(io)) {
+        size_t taken;
+        int r = io_push(io, bytes, &taken);
+        if (r && r != ERR_AGAIN)
+            return r;
+        bytes = slice_from(bytes, taken);
+    }
+    return bytes.n ? io_enqueue(io, bytes) : 0;
+}
+
+struct buf *io_queue(struct io *io) {
+    return &io->queue;
+}
+
+void io_sensitive(struct io *io) {
+    io->sensitive = true;
+}
+
+bool io_full(struct io *io) {
+    if (buf_len(&io->queue) >= IO_HIGH)
+        io->was_full = true;
+    else if (buf_len(&io->queue) == 0 && !io_blocked(io))
+        io->was_full = false; /* all went out at once: no event will say so */
+    return io->was_full;
+}
+
+void io_shutdown(struct io *io) {
+    if (io->shut_wanted)
+        return;
+    io->shut_wanted = true;
+    if (!io_blocked(io))
+        io_say_end(io);
+}
+
+/* ---- handshake ---- */
+
+static void io_ready(struct io *io, int err) {
+    if (io->events->ready)
+        io->events->ready(io, err);
+}
+
+static void io_shake(struct io *io) {
+    if (io->suspended)
+        return;
+    ERR_clear_error();
+    int r = SSL_do_handshake(io->ssl);
+    if (r == 1) {
+        io->state = IO_OPEN;
+        io_want_read(io);
+        io_ready(io, 0);
+        if (io->state == IO_OPEN && buf_len(&io->queue) > 0)
+            io_want_write(io);
+        if (io->state == IO_OPEN && io_holds_bytes(io))
+            event_active(&io->rd, EV_READ, 0);
+        return;
+    }
+    switch (SSL_get_error(io->ssl, r)) {
+    case SSL_ERROR_WANT_READ: io_want_read(io); return;
+    case SSL_ERROR_WANT_WRITE: io_want_write(io); return;
+    case SSL_ERROR_WANT_CLIENT_HELLO_CB: io->suspended = true; return;
+    case SSL_ERROR_SSL:
+        io->tls_error = ERR_peek_last_error();
+        ERR_clear_error();
+        io_ready(io, ERR_CRYPTO);
+        return;
+    default:
+        ERR_clear_error();
+        io_ready(io, ERR_EOF);
+        return;
+    }
+}
+
+void io_handshake(struct io *io) {
+    assert(io->ssl && (io->state == IO_OPEN || io->state == IO_SHAKING));
+    io->state = IO_SHAKING;
+    io->suspended = false;
+    event_active(&io->rd, EV_READ, 0);
+}
+
+/* ---- events ---- */
+
+static void io_read_turns(struct io *io) {
+    bool pending = true;
+    for (int i = 0; i < IO_TURNS && pending; i++) {
+        if (io->state != IO_OPEN || io->paused || io->end != IO_END_NOT || !io->events->readable)
+            return;
+        uint64_t before = io->received;
+        io->events->readable(io);
+        if (io->state != IO_OPEN)
+            return;
+        pending = io->received != before && io_holds_bytes(io);
+    }
+    if (pending && !io->paused)
+        event_active(&io->rd, EV_READ, 0);
+}
+
+/* The queue has been worked on by the event: tell the owner what he waits for. */
+static void io_after_send(struct io *io, int r) {
+    if (r && r != ERR_AGAIN) {
+        if (io->events->failed)
+            io->events->failed(io, r);
+        return;
+    }
+    size_t left = buf_len(&io->queue);
+    if (left == 0)
+        io_say_end(io);
+    bool owed = io->was_full && left <= IO_LOW;
+    if (owed)
+        io->was_full = false;
+    if ((owed || left == 0) && io->events->drained)
+        io->events->drained(io);
+}
+
+static void io_on_read(evutil_socket_t fd, short what, void *arg) {
+    struct io *io = arg;
+    (void)fd;
+    (void)what;
+    io->busy++;
+    io->dry = false;
+    if (io->state == IO_SHAKING) {
+        if (io->suspended)
+            io_unwant_read(io);
+        else
+            io_shake(io);
+    } else if (io->state == IO_OPEN) {
+        if (io->write_wants_read) {
+            io->write_wants_read = false;
+            io_after_send(io, io_send_queue(io));
+        }
+        if (io->state == IO_OPEN && (io->paused || !io->events->readable || io->end != IO_END_NOT))
+            io_unwant_read(io);
+        else
+            io_read_turns(io);
+    }
+    io->busy--;
+    io_reap(io);
+}
+
+static void io_connected(struct io *io) {
+    int error = 0;
+    socklen_t len = sizeof error;
+    getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    io->sys_errno = error;
+    if (error) {
+        io_ready(io, ERR_IO);
+        return;
+    }
+    io->state = IO_OPEN;
+    if (!io->paused)
+        io_want_read(io);
+    io_ready(io, 0);
+    if (io->state == IO_OPEN && buf_len(&io->queue) > 0)
+        io_want_write(io);
+}
+
+static void io_on_write(evutil_socket_t fd, short what, void *arg) {
+    struct io *io = arg;
+    (void)fd;
+    (void)what;
+    io->busy++;
+    io->blocked = false;
+    if (io->state == IO_CONNECTING) {
+        io_connected(io);
+    } else if (io->state == IO_SHAKING) {
+        io_shake(io);
+    } else if (io->state == IO_OPEN) {
+        bool reader = io->read_wants_write;
+        io->read_wants_write = false;
+        io_after_send(io, io->write_failed ? ERR_AGAIN : io_send_queue(io));
+        if (reader && io->state == IO_OPEN)
+            io_read_turns(io);
+    }
+    if (io->state != IO_CLOSED && !io->blocked) {
+        event_del(&io->wr);
+        io->wr_on = false;
+    }
+    io->busy--;
+    io_reap(io);
+}
+
+/* ---- deadline ---- */
+
+static void io_arm_timer(struct io *io, uint64_t now) {
+    uint64_t ms = io->deadline > now ? io->deadline - now : 1;
+    struct timeval tv = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    event_add(&io->timer, &tv);
+    io->timer_at = now + ms;
+}
+
+void io_deadline(struct io *io, unsigned ms) {
+    if (ms == 0) {
+        io->deadline = 0;
+        return;
+    }
+    uint64_t now = clock_monotonic_ms();
+    io->deadline = now + ms;
+    if (!io->timer_at || io->timer_at > io->deadline)
+        io_arm_timer(io, now);
+}
+
+static void io_on_timer(evutil_socket_t fd, short what, void *arg) {
+    struct io *io = arg;
+    (void)fd;
+    (void)what;
+    io->timer_at = 0;
+    if (!io->deadline)
+        return;
+    uint64_t now = clock_monotonic_ms();
+    if (now < io->deadline) {
+        io_arm_timer(io, now);
+        return;
+    }
+    io->deadline = 0;
+    io->busy++;
+    if (io->state == IO_CONNECTING || io->state == IO_SHAKING)
+        io_ready(io, ERR_TIMEOUT);
+    else if (io->events->timeout)
+        io->events->timeout(io);
+    io->busy--;
+    io_reap(io);
+}
+
+/* ---- words ---- */
+
+const char *io_error_text(const struct io *io) {
+    if (io->tls_error) {
+        const char *text = ERR_reason_error_string(io->tls_error);
+        return text ? text : "TLS error";
+    }
+    return io->sys_errno ? strerror(io->sys_errno) : "connection closed";
+}

@@ -1,0 +1,588 @@
+#include "proxy/upstream/upstream.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "ca/upstream.h"
+#include "proxy/io/http2_io.h"
+#include "proxy/upstream/upstream_parts.h"
+
+#define SITES_MAX 1024 /* kept for their sessions when nobody uses them */
+#define SELF_NAME "exeat.internal"
+
+/* --- sessions ----------------------------------------------------------------------------------------- */
+
+/* OpenSSL has a session that may be resumed. 1: it is ours now. */
+static int on_session(SSL *ssl, SSL_SESSION *session) {
+    struct site *site = SSL_get_app_data(ssl);
+    if (!site)
+        return 0;
+    if (site->nsessions == SITE_SESSIONS) {
+        SSL_SESSION_free(site->sessions[0]);
+        memmove(site->sessions, site->sessions + 1, sizeof site->sessions - sizeof site->sessions[0]);
+        site->nsessions--;
+    }
+    site->sessions[site->nsessions++] = session;
+    return 1;
+}
+
+/* The newest session, or NULL. The caller frees it. One of TLS 1.3 is used once only (RFC 8446, C.4). */
+static SSL_SESSION *site_session(struct site *site) {
+    while (site->nsessions) {
+        SSL_SESSION *s = site->sessions[--site->nsessions];
+        bool good =
+            SSL_SESSION_is_resumable(s) && SSL_SESSION_get_time(s) + SSL_SESSION_get_timeout(s) > time(NULL);
+        if (good && SSL_SESSION_get_protocol_version(s) < TLS1_3_VERSION) {
+            SSL_SESSION_up_ref(s);
+            site->nsessions++;
+        }
+        if (good)
+            return s;
+        SSL_SESSION_free(s);
+    }
+    return NULL;
+}
+
+int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) {
+    struct slice offer = http2_alpn(http2);
+    SSL *ssl = SSL_new(u->config.tls);
+    if (!ssl)
+        return ERR_NOMEM;
+    SSL_set_connect_state(ssl);
+    SSL_SESSION *session = site_session(site);
+    int r = ca_upstream_prepare(ssl, url_host_slice(&site->origin.host), session);
+    SSL_SESSION_free(session);
+    if (r == 0 && SSL_set_alpn_protos(ssl, (const unsigned char *)offer.p, (unsigned)offer.n))
+        r = ERR_CRYPTO;
+    if (r) {
+        SSL_free(ssl);
+        return r;
+    }
+    SSL_set_app_data(ssl, site);
+    return io_tls(io, ssl);
+}
+
+/* --- sites -------------------------------------------------------------------------------------------- */
+
+static unsigned bucket_of(const struct upstream_origin *o) {
+    uint32_t h = 2166136261u ^ o->port ^ (uint32_t)o->scheme << 16;
+    for (size_t i = 0; i < o->host.n; i++)
+        h = (h ^ (unsigned char)o->host.text[i]) * 16777619u;
+    return h % POOL_BUCKETS;
+}
+
+static bool same_origin(const struct upstream_origin *a, const struct upstream_origin *b) {
+    return a->scheme == b->scheme && a->port == b->port &&
+           slice_eq(url_host_slice(&a->host), url_host_slice(&b->host));
+}
+
+/* Whether the same addresses may be connected to. */
+static bool same_reach(const struct upstream_options *a, const struct upstream_options *b) {
+    return a->unread == b->unread && a->private_address == b->private_address &&
+           a->private_name == b->private_name && a->nets == b->nets && a->nnets == b->nnets;
+}
+
+/* Finds or makes the site, and counts the caller as a user. NULL when memory is short. */
+static struct site *site_get(struct upstream_pool *p, const struct upstream_origin *origin,
+                             const struct upstream_options *options) {
+    unsigned bucket = bucket_of(origin);
+    struct site *site;
+    LIST_FOREACH(site, &p->buckets[bucket], bucket)
+    if (same_reach(&site->options, options) && same_origin(&site->origin, origin))
+        break;
+    if (site) {
+        TAILQ_REMOVE(&p->sites, site, age);
+    } else {
+        site = calloc(1, sizeof *site);
+        if (!site)
+            return NULL;
+        site->origin = *origin;
+        site->options = *options;
+        TAILQ_INIT(&site->idle);
+        TAILQ_INIT(&site->http2);
+        LIST_INSERT_HEAD(&p->buckets[bucket], site, bucket);
+        p->nsites++;
+    }
+    TAILQ_INSERT_TAIL(&p->sites, site, age);
+    site->users++;
+    return site;
+}
+
+static void site_free(struct upstream_pool *p, struct site *site) {
+    LIST_REMOVE(site, bucket);
+    TAILQ_REMOVE(&p->sites, site, age);
+    p->nsites--;
+    while (site->nsessions)
+        SSL_SESSION_free(site->sessions[--site->nsessions]);
+    free(site);
+}
+
+/* One user less. Sites beyond the limit that nobody uses go, the oldest first. */
+static void site_put(struct upstream_pool *p, struct site *site) {
+    struct site *next;
+    site->users--;
+    for (site = TAILQ_FIRST(&p->sites); site && p->nsites > SITES_MAX; site = next) {
+        next = TAILQ_NEXT(site, age);
+        if (site->users == 0 && site->nidle == 0)
+            site_free(p, site);
+    }
+}
+
+/* --- links -------------------------------------------------------------------------------------------- */
+
+static const struct io_events no_events;
+
+static void idle_remove(struct link *l) {
+    TAILQ_REMOVE(&l->site->idle, l, entry);
+    l->site->nidle--;
+    l->pool->idle--;
+}
+
+static void idle_drop(struct link *l) {
+    idle_remove(l);
+    l->pool->open--;
+    io_free(l->link.io);
+    free(l);
+}
+
+/* Something comes on an idle connection. TLS may have a ticket to hand over; anything else ends it. */
+static void on_idle_readable(struct io *io) {
+    size_t got;
+    if (io_read(io, io_scratch(), IO_SCRATCH, &got) != ERR_AGAIN)
+        idle_drop(io->arg);
+}
+
+static void on_idle_failed(struct io *io, int err) {
+    (void)err;
+    idle_drop(io->arg);
+}
+
+static void on_idle_timeout(struct io *io) {
+    idle_drop(io->arg);
+}
+
+static const struct io_events idle_events = {
+    .readable = on_idle_readable, .failed = on_idle_failed, .timeout = on_idle_timeout};
+
+/* Makes it idle. It is in no list. */
+static void idle_add(struct link *l, unsigned ms) {
+    struct site *site = l->site;
+    struct upstream_pool *p = l->pool;
+    if (site->nidle >= UPSTREAM_IDLE_PER_ORIGIN || (p->idle >= UPSTREAM_IDLE_PER_POOL && site->nidle))
+        idle_drop(TAILQ_LAST(&site->idle, link_list));
+    if (p->idle >= UPSTREAM_IDLE_PER_POOL) {
+        p->open--;
+        io_free(l->link.io);
+        free(l);
+        return;
+    }
+    TAILQ_INSERT_HEAD(&site->idle, l, entry);
+    site->nidle++;
+    p->idle++;
+    l->link.reused = true;
+    l->since = clock_monotonic_ms();
+    io_own(l->link.io, &idle_events, l);
+    io_deadline(l->link.io, ms);
+    /* a pause first, so that reading is armed whatever the last owner left */
+    io_pause(l->link.io);
+    io_resume(l->link.io);
+}
+
+/* For a request that can't be repeated. */
+static bool idle_sure(const struct link *l, uint64_t now) {
+    uint64_t idle = now - l->since;
+    return idle <= UPSTREAM_ONCE_MS && (l->served > 1 || idle >= UPSTREAM_SETTLE_MS);
+}
+
+/* A connection to be used again, looked at once more; it is in no list then. NULL: none. */
+static struct link *idle_take(struct site *site, bool once) {
+    uint64_t now = once ? clock_monotonic_ms() : 0;
+    for (struct link *l = TAILQ_FIRST(&site->idle), *next; l; l = next) {
+        next = TAILQ_NEXT(l, entry);
+        if (once && !idle_sure(l, now))
+            continue;
+        if (!io_idle_ok(l->link.io)) {
+            idle_drop(l);
+            continue;
+        }
+        idle_remove(l);
+        io_own(l->link.io, &no_events, NULL);
+        io_deadline(l->link.io, 0);
+        return l;
+    }
+    return NULL;
+}
+
+void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_ms) {
+    struct link *l = (struct link *)link;
+    struct upstream_pool *p = l->pool;
+    unsigned ms = UPSTREAM_IDLE_MS;
+    if (p)
+        TAILQ_REMOVE(&p->out, l, entry);
+    if (link->http2) {
+        struct site *of = l->site;
+        up2_detach(link);
+        free(l);
+        if (p)
+            site_put(p, of);
+        return;
+    }
+    if (!p) {
+        io_free(link->io);
+        free(l);
+        return;
+    }
+    if (keep_ms)
+        ms = keep_ms > UPSTREAM_KEEP_MS ? UPSTREAM_KEEP_MS : keep_ms > 1000 ? keep_ms - 1000 : 0;
+    struct site *site = l->site;
+    l->served += reusable;
+    /* what comes now, idle_take sees */
+    if (reusable && ms && (io_at_rest(link->io) || (io_queued(link->io) == 0 && io_idle_ok(link->io)))) {
+        idle_add(l, ms);
+    } else {
+        p->open--;
+        io_free(link->io);
+        free(l);
+    }
+    site_put(p, site);
+}
+
+/* --- attempts ----------------------------------------------------------------------------------------- */
+
+void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer,
+                  const char *format, ...) {
+    va_list args;
+    if (a->decided)
+        return;
+    a->decided = true;
+    va_start(args, format);
+    vsnprintf(a->text, sizeof a->text, format, args);
+    va_end(args);
+    a->failure.reason = reason;
+    if (peer)
+        a->failure.peer = *peer;
+    event_active(&a->timer, EV_TIMEOUT, 0);
+}
+
+static void attempt_dial(struct upstream_attempt *a) {
+    a->offers = a->options.http2;
+    a->site->dialling += a->offers;
+    dial_start(a);
+}
+
+/* What it is to be given: `l`, in no list. */
+static void attempt_give(struct upstream_attempt *a, struct link *l) {
+    a->decided = true;
+    a->made = l;
+    event_active(&a->timer, EV_TIMEOUT, 0);
+}
+
+/* A stream on one of the site's connections; NULL: there is no room on any. */
+static struct link *http2_take(struct upstream_pool *p, struct site *site, bool websocket) {
+    struct up2 *up = up2_find(site, websocket);
+    struct link *l = up ? calloc(1, sizeof *l) : NULL;
+    if (l && up2_attach(up, &l->link)) {
+        free(l);
+        return NULL;
+    }
+    if (l) {
+        l->pool = p;
+        l->site = site;
+    }
+    return l;
+}
+
+/* An attempt of the site's has ended: those that waited for it share what it made, or go their own way. */
+static void site_wake(struct upstream_pool *p, struct site *site) {
+    struct upstream_attempt *a;
+    TAILQ_FOREACH(a, &p->attempts, entry) {
+        if (a->site != site || !a->waits || a->decided)
+            continue;
+        a->waits = false;
+        struct link *l = http2_take(p, site, false);
+        if (l) {
+            attempt_give(a, l);
+        } else {
+            attempt_dial(a);
+        }
+    }
+}
+
+/* It makes no connection any more that others could use. */
+static void attempt_no_offer(struct upstream_attempt *a) {
+    if (!a->offers)
+        return;
+    a->offers = false;
+    a->site->dialling--;
+    site_wake(a->pool, a->site);
+}
+
+/* The connection chose HTTP/2: it is the site's from now on. */
+static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
+    struct up2 *up = up2_new(a->pool, a->site, io, &a->peer, a->proxy != NULL);
+    a->counted = up == NULL; /* it counts by itself now */
+    a->site->speaks_http2 = true;
+    if (up && a->options.websocket) {
+        up2_ask(up, UPSTREAM_CONNECT_MS);
+        a->asks = up;
+        attempt_no_offer(a);
+        return;
+    }
+    struct link *l = up ? http2_take(a->pool, a->site, false) : NULL;
+    if (l)
+        attempt_give(a, l);
+    else
+        attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory");
+}
+
+void attempt_made(struct upstream_attempt *a, struct io *io) {
+    if (!a->decided && http2_chosen(io)) {
+        attempt_made_http2(a, io);
+        return;
+    }
+    struct link *l = a->decided ? NULL : calloc(1, sizeof *l);
+    if (!l) {
+        io_free(io);
+        attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory");
+        return;
+    }
+    io_own(io, &no_events, NULL);
+    io_deadline(io, 0);
+    *l = (struct link){
+        .link = {.io = io, .peer = a->peer, .proxied = a->proxy != NULL}, .pool = a->pool, .site = a->site};
+    if (a->offers)
+        a->site->speaks_http2 = false;
+    attempt_give(a, l);
+}
+
+/* What was made of HTTP/2 for a WebSocket takes none: HTTP/1.1 alone is offered now. */
+static void attempt_again(struct upstream_attempt *a) {
+    dial_release(a);
+    a->options.http2 = false;
+    a->pool->open++;
+    a->counted = true;
+    attempt_dial(a);
+}
+
+void attempt_answered(struct upstream_pool *p, struct up2 *up) {
+    struct upstream_attempt *a;
+    TAILQ_FOREACH(a, &p->attempts, entry) {
+        if (a->asks != up || a->decided)
+            continue;
+        struct link *l = up2_takes_websocket(up) ? http2_take(p, a->site, true) : NULL;
+        a->asks = NULL;
+        a->site->no_websocket = l == NULL;
+        if (l)
+            attempt_give(a, l);
+        else
+            attempt_again(a);
+    }
+}
+
+/* Takes the attempt apart; what it made or how it failed has been taken out. Its use of the site passes to
+ * the caller. */
+static void attempt_free(struct upstream_attempt *a) {
+    struct upstream_pool *p = a->pool;
+    bool shared = a->made && a->made->link.http2;
+    TAILQ_REMOVE(&p->attempts, a, entry);
+    event_del(&a->timer);
+    dial_release(a);
+    if (a->counted && (shared || !a->made))
+        p->open--;
+    attempt_no_offer(a);
+    free(a);
+}
+
+static void on_decided(evutil_socket_t fd, short what, void *arg) {
+    struct upstream_attempt *a = arg;
+    struct upstream_pool *p = a->pool;
+    struct upstream_callbacks callbacks = a->callbacks;
+    void *callback_arg = a->arg;
+    (void)fd;
+    (void)what;
+    if (!a->decided)
+        attempt_fail(a, UPSTREAM_TIMEOUT, a->peer.len ? &a->peer : NULL,
+                     "no connection to %s within %d seconds", a->site->origin.host.text,
+                     UPSTREAM_CONNECT_MS / 1000);
+    if (a->made) {
+        struct link *l = a->made;
+        attempt_free(a);
+        TAILQ_INSERT_TAIL(&p->out, l, entry);
+        if (l->link.io) {
+            io_pause(l->link.io);
+            io_resume(l->link.io);
+        }
+        callbacks.ready(callback_arg, &l->link);
+        return;
+    }
+    char text[sizeof a->text];
+    struct upstream_failure failure = a->failure;
+    struct site *site = a->site;
+    memcpy(text, a->text, sizeof text);
+    failure.text = text;
+    attempt_free(a);
+    site_put(p, site);
+    callbacks.failed(callback_arg, &failure);
+}
+
+void upstream_cancel(struct upstream_attempt *a) {
+    if (!a)
+        return;
+    struct upstream_pool *p = a->pool;
+    struct site *site = a->site;
+    struct link *made = a->made;
+    attempt_free(a);
+    if (made && made->link.http2) {
+        up2_detach(&made->link);
+        free(made);
+    } else if (made) {
+        idle_add(made, UPSTREAM_IDLE_MS); /* nothing has been written to it */
+    }
+    site_put(p, site);
+}
+
+/* exeat's own name has no upstream: it would be asking itself. */
+static bool is_self(const struct url_host *host) {
+    struct slice name = url_host_slice(host);
+    return slice_eq(name, SLICE(SELF_NAME)) || slice_ends(name, SLICE("." SELF_NAME));
+}
+
+/* Room for one more connection; an idle one of another origin makes it if it must. */
+static bool pool_room(struct upstream_pool *p) {
+    struct site *site;
+    if (p->open < UPSTREAM_OPEN_PER_POOL)
+        return true;
+    TAILQ_FOREACH(site, &p->sites, age)
+    if (site->nidle) {
+        idle_drop(TAILQ_LAST(&site->idle, link_list));
+        return true;
+    }
+    return false;
+}
+
+/* A connection that is there already, or NULL. */
+static struct link *attempt_ready(struct upstream_attempt *a) {
+    const struct upstream_options *o = &a->options;
+    struct link *l = o->http2 && !o->alone ? http2_take(a->pool, a->site, o->websocket) : NULL;
+    return l || o->fresh ? l : idle_take(a->site, o->once);
+}
+
+struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct upstream_origin *origin,
+                                          const struct upstream_options *options,
+                                          const struct upstream_callbacks *callbacks, void *arg) {
+    const struct timeval limit = {.tv_sec = UPSTREAM_CONNECT_MS / 1000};
+    struct site *site = site_get(p, origin, options);
+    struct upstream_attempt *a = site ? calloc(1, sizeof *a) : NULL;
+    if (!a) {
+        if (site)
+            site_put(p, site);
+        return NULL;
+    }
+    a->pool = p;
+    a->site = site;
+    a->options = *options;
+    a->callbacks = *callbacks;
+    a->arg = arg;
+    if (options->websocket && site->no_websocket)
+        a->options.http2 = false;
+    event_assign(&a->timer, p->upstream->config.base, -1, 0, on_decided, a);
+    TAILQ_INSERT_TAIL(&p->attempts, a, entry);
+
+    a->made = attempt_ready(a);
+    if (a->made) {
+        a->decided = true;
+        event_active(&a->timer, EV_TIMEOUT, 0);
+        return a;
+    }
+    bool room = pool_room(p);
+    p->open++;
+    a->counted = true;
+    if (is_self(&origin->host)) {
+        attempt_fail(a, UPSTREAM_SELF, NULL, "%s is exeat itself", origin->host.text);
+    } else if (!room) {
+        attempt_fail(a, UPSTREAM_LIMIT, NULL, "this sandbox has %d connections open already",
+                     UPSTREAM_OPEN_PER_POOL);
+    } else {
+        event_add(&a->timer, &limit);
+        if (options->http2 && !options->alone && !options->websocket && site->speaks_http2 && site->dialling)
+            a->waits = true;
+        else
+            attempt_dial(a);
+    }
+    return a;
+}
+
+/* --- words -------------------------------------------------------------------------------------------- */
+
+const char *upstream_reason_code(enum upstream_reason reason) {
+    static const char *const codes[] = {
+        "upstream-name-unknown", "upstream-name-failed", "upstream-address",  "upstream-self",
+        "upstream-unreachable",  "upstream-timeout",     "upstream-tls",      "upstream-certificate",
+        "upstream-proxy",        "upstream-limit",       "upstream-internal",
+    };
+    _Static_assert(sizeof codes / sizeof codes[0] == UPSTREAM_INTERNAL + 1, "a word for each reason");
+    return (unsigned)reason <= UPSTREAM_INTERNAL ? codes[reason] : "upstream-internal";
+}
+
+bool upstream_reason_refusal(enum upstream_reason reason) {
+    return reason == UPSTREAM_ADDRESS || reason == UPSTREAM_SELF;
+}
+
+/* --- life --------------------------------------------------------------------------------------------- */
+
+struct upstream *upstream_new(const struct upstream_config *config) {
+    struct upstream *u = calloc(1, sizeof *u);
+    if (!u)
+        return NULL;
+    u->config = *config;
+    SSL_CTX_sess_set_new_cb(config->tls, on_session);
+    return u;
+}
+
+void upstream_free(struct upstream *u) {
+    free(u);
+}
+
+struct upstream_pool *upstream_pool_new(struct upstream *u) {
+    struct upstream_pool *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->upstream = u;
+    TAILQ_INIT(&p->sites);
+    TAILQ_INIT(&p->out);
+    TAILQ_INIT(&p->attempts);
+    return p;
+}
+
+void upstream_pool_free(struct upstream_pool *p) {
+    if (!p)
+        return;
+    for (struct upstream_attempt *a; (a = TAILQ_FIRST(&p->attempts));)
+        upstream_cancel(a);
+    for (struct link *l; (l = TAILQ_FIRST(&p->out));) {
+        TAILQ_REMOVE(&p->out, l, entry);
+        if (l->link.io && l->link.io->ssl)
+            SSL_set_app_data(l->link.io->ssl, NULL);
+        l->pool = NULL;
+        l->site = NULL;
+    }
+    for (struct site *site; (site = TAILQ_FIRST(&p->sites));) {
+        for (struct link *l; (l = TAILQ_FIRST(&site->idle));)
+            idle_drop(l);
+        for (struct up2 *up; (up = TAILQ_FIRST(&site->http2));)
+            up2_retire(up);
+        site_free(p, site);
+    }
+    free(p);
+}
+
+size_t upstream_pool_idle(const struct upstream_pool *p) {
+    return p->idle;
+}
+
+size_t upstream_pool_open(const struct upstream_pool *p) {
+    return p->open;
+}

@@ -1,0 +1,74 @@
+/*
+ * HTTP/2 (RFC 9113) towards an upstream: one verified connection that chose h2 by ALPN, and the requests of one sandbox
+ * to one origin on it. The pool (upstream.h) makes it, hands out links on it, and closes it; an exchange
+ * (xchg_http2.c) sends its request by what is declared here, on the link that it was given.
+ *
+ * Callbacks come from the event loop, never from within a call of this header's. A callback may do anything, release
+ * the link too; then no other comes.
+ *
+ * Windows. An answer's bytes are taken when the exchange listens; what comes before waits, up to UP2_WINDOW bytes, and
+ * the stream's window opens only as it goes. The connection's window is as large as can be, so that no stream waits for
+ * another. Pushes are refused. Memory that the library gives back is wiped, and so is what it made of a head: a
+ * credential passes through.
+ */
+#ifndef FLOW_UPSTREAM_HTTP2_H
+#define FLOW_UPSTREAM_HTTP2_H
+
+#include "proxy/io/http2_io.h"
+#include "proxy/upstream/upstream.h"
+
+#define UP2_WINDOW  (256 << 10) /* bytes of an answer that wait in one stream */
+#define UP2_STREAMS 100         /* at a time, on one connection, if the server permits as many */
+
+struct site;
+struct up2;
+
+struct up2_events {
+    /* A head, interim or final. `ended`: nothing follows. */
+    void (*head)(void *arg, const struct http2_list *list, bool ended);
+    void (*data)(void *arg, struct slice bytes);
+    /* The end, with the trailers (a list without fields: none). */
+    void (*end)(void *arg, const struct http2_list *trailers);
+    /* All that came in one piece has been told: now is the time to pass it on. */
+    void (*turn)(void *arg);
+    /* There is no answer, or no more of it. `unseen`: the server is known not to have acted on the request. */
+    void (*lost)(void *arg, const char *why, bool unseen);
+    /* The request's body may go on after up2_full. */
+    void (*drained)(void *arg);
+    /* The deadline has passed. */
+    void (*late)(void *arg);
+};
+
+/* ---- for the exchange ---- */
+
+void up2_own(struct upstream_link *link, const struct up2_events *events, void *arg);
+/* Sends the head; `body`: more follows. `secret`: a value in it is one. 0, ERR_NOMEM. */
+int up2_request(struct upstream_link *link, const struct http2_nvs *nvs, bool body, bool secret);
+/* 0 or ERR_NOMEM, ERR_LIMIT, ERR_EOF (the stream is no more). Sent by up2_flush. */
+int up2_data(struct upstream_link *link, struct slice bytes);
+int up2_end(struct upstream_link *link, const struct http_field *trailers, size_t n);
+void up2_flush(struct upstream_link *link);
+bool up2_full(struct upstream_link *link);
+/* Whether the answer may be told; false at first. */
+void up2_listen(struct upstream_link *link, bool on);
+void up2_deadline(struct upstream_link *link, unsigned ms);
+
+/* ---- for the pool ---- */
+
+/* Takes the io, on success and on failure. NULL: memory is short. */
+struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io, const struct addr *peer,
+                    bool proxied);
+/* One on which another request may be begun, or a WebSocket; NULL: there is none. */
+struct up2 *up2_find(struct site *site, bool websocket);
+/* Is it known what its server takes, and may a WebSocket be begun on it? */
+bool up2_takes_websocket(const struct up2 *up);
+/* What its server takes is waited for, with nothing to send as yet; attempt_answered follows, or it ends in `ms`. */
+void up2_ask(struct up2 *up, unsigned ms);
+/* Begins a stream for the link (io, peer and the like are set); 0 or ERR_NOMEM. */
+int up2_attach(struct up2 *up, struct upstream_link *link);
+/* … which ends here; what is under way is reset. */
+void up2_detach(struct upstream_link *link);
+/* Closes it now if no stream is left, else with the last one. The pool forgets it. */
+void up2_retire(struct up2 *up);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * What libnghttp2 says of a connection to an upstream.
+ */
+#include "base/clock.h"
+#include "proxy/upstream/upstream_http2_parts.h"
+
+static struct up2_stream *find(nghttp2_session *session, int32_t id) {
+    return nghttp2_session_get_stream_user_data(session, id);
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg) {
+    struct up2 *up = arg;
+    if (!http2_guard_frame(&up->guard, head, clock_monotonic_ms()))
+        return 0;
+    up->going = true;
+    nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM);
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t nname,
+                     const uint8_t *value, size_t nvalue, uint8_t flags, void *arg) {
+    struct up2_stream *s = find(session, frame->hd.stream_id);
+    (void)flags;
+    (void)arg;
+    if (!s || !s->events)
+        return 0;
+    int r = http2_list_add(s->headed ? &s->trailers : &s->list, slice_make(name, nname),
+                           slice_make(value, nvalue));
+    return r ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
+    struct up2_stream *s = find(session, frame->hd.stream_id);
+    (void)arg;
+    if (s && s->head_waits && !s->headed) { /* an interim one that nobody took yet */
+        s->head_waits = false;
+        http2_list_clear(&s->list);
+    }
+    return 0;
+}
+
+/* Is what lies in the list a head of 1xx? */
+static bool is_interim(const struct http2_list *list) {
+    struct slice name, value;
+    size_t at = 0;
+    return http2_list_next(list, &at, &name, &value) && slice_eq(name, SLICE(":status")) &&
+           slice_starts(value, SLICE("1"));
+}
+
+static void stream_headers(struct up2_stream *s, bool ended) {
+    if (s->headed) { /* trailers, which must end it: else they are told as a head, which is refused */
+        s->head_waits = !ended;
+        return;
+    }
+    s->headed = !is_interim(&s->list);
+    s->head_waits = true;
+    s->head_ended = ended;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
+    struct up2 *up = arg;
+    struct up2_stream *s = frame->hd.stream_id ? find(session, frame->hd.stream_id) : NULL;
+    bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+    if (frame->hd.type == NGHTTP2_GOAWAY)
+        up->going = true;
+    if (frame->hd.type == NGHTTP2_SETTINGS && !up->settled) {
+        up->settled = true;
+        if (up->pool)
+            attempt_answered(up->pool, up);
+    }
+    if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
+        return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS)
+        stream_headers(s, ended);
+    s->ended |= ended;
+    up2_stream_tell(s);
+    return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p, size_t n,
+                   void *arg) {
+    struct up2 *up = arg;
+    struct up2_stream *s = find(session, id);
+    (void)flags;
+    http2_guard_data(&up->guard, n);
+    nghttp2_session_consume_connection(session, n);
+    if (!s || !s->events)
+        return 0;
+    if (buf_len(&s->in) || !s->listening || s->head_waits)
+        return buf_put(&s->in, slice_make(p, n)) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    s->touched = true;
+    s->events->data(s->arg, slice_make(p, n));
+    nghttp2_session_consume_stream(session, id, n);
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *arg) {
+    struct up2 *up = arg;
+    struct up2_stream *s = find(session, id);
+    if (!s)
+        return 0;
+    if (s->events && (!s->ended || !s->out.complete)) {
+        s->unseen = error == NGHTTP2_REFUSED_STREAM;
+        s->why = error == NGHTTP2_REFUSED_STREAM ? "the upstream refused the stream"
+                                                 : "the upstream reset the stream";
+    } else {
+        s->closed = true;
+    }
+    s->id = 0;
+    up2_later(up);
+    return 0;
+}
+
+static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
+    struct up2 *up = arg;
+    (void)session;
+    if (frame->hd.type == NGHTTP2_HEADERS && up->secret)
+        up->secret--;
+    return 0;
+}
+
+static nghttp2_session_callbacks *up2_callbacks(void) {
+    nghttp2_session_callbacks *c;
+    if (nghttp2_session_callbacks_new(&c))
+        return NULL;
+    nghttp2_session_callbacks_set_on_begin_frame_callback(c, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(c, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(c, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(c, on_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
+    nghttp2_session_callbacks_set_on_frame_send_callback(c, on_frame_sent);
+    nghttp2_session_callbacks_set_send_data_callback(c, http2_out_send);
+    return c;
+}
+
+int up2_session(struct up2 *up) {
+    static const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, UP2_WINDOW},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP2_LIST_MAX},
+    };
+    nghttp2_session_callbacks *callbacks = up2_callbacks();
+    nghttp2_option *option = http2_option();
+    int r = callbacks && option ? 0 : ERR_NOMEM;
+    if (r == 0) {
+        if (nghttp2_session_client_new3(&up->session, callbacks, up, option, http2_wiping_memory()) ||
+            nghttp2_submit_settings(up->session, NGHTTP2_FLAG_NONE, settings,
+                                    sizeof settings / sizeof *settings) ||
+            nghttp2_session_set_local_window_size(up->session, NGHTTP2_FLAG_NONE, 0, INT32_MAX))
+            r = ERR_NOMEM;
+    }
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(callbacks);
+    return r;
+}

@@ -1,0 +1,128 @@
+/*
+ * What upstream.c (callers, pools) and dial.c (making a connection) share; nobody else includes this.
+ *
+ *     upstream_pool 1--* site (an origin: idle links, TLS sessions) 1--* link
+ *     upstream_attempt: one caller's wish; decided once, told from the event loop, gone
+ */
+#ifndef FLOW_UPSTREAM_PARTS_H
+#define FLOW_UPSTREAM_PARTS_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <openssl/ssl.h>
+#include <sys/queue.h>
+
+#include "proxy/io/io.h"
+#include "proxy/upstream/proxyenv.h"
+#include "proxy/upstream/resolve.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/upstream/upstream_http2.h"
+
+#define SITE_SESSIONS 4
+
+struct upstream {
+    struct upstream_config config;
+    bool dns_works; /* an answer of a name server has come, at some time */
+    uint64_t
+        dns_absent_until; /* behind a proxy, a host without DNS is not asked again before (monotonic ms) */
+};
+
+/* The public link is the first member. */
+struct link {
+    struct upstream_link link;
+    TAILQ_ENTRY(link) entry;    /* in site.idle or pool.out */
+    struct upstream_pool *pool; /* NULL: the pool is gone, close on release */
+    struct site *site;
+    unsigned served; /* requests whose answers ended well */
+    uint64_t since;  /* idle since (monotonic ms) */
+};
+
+TAILQ_HEAD(link_list, link);
+
+struct site {
+    LIST_ENTRY(site) bucket;
+    TAILQ_ENTRY(site) age; /* in pool.sites, the one used last at the end */
+    struct upstream_origin origin;
+    struct upstream_options options; /* but `fresh` */
+    struct link_list idle;           /* the one used last at the front */
+    size_t nidle;
+    TAILQ_HEAD(, up2) http2; /* connections of HTTP/2, the one made last at the end */
+    bool speaks_http2;       /* the last connection that was made chose it */
+    bool no_websocket;       /* … and has no extended CONNECT */
+    unsigned dialling;       /* attempts under way that offer it */
+    unsigned users;          /* links handed out and attempts: it stays as long as there are any */
+    SSL_SESSION *sessions[SITE_SESSIONS];
+    size_t nsessions;
+};
+
+#define POOL_BUCKETS 64
+
+struct upstream_pool {
+    struct upstream *upstream;
+    LIST_HEAD(, site) buckets[POOL_BUCKETS];
+    TAILQ_HEAD(, site) sites;
+    size_t nsites;
+    struct link_list out; /* links handed out */
+    TAILQ_HEAD(, upstream_attempt) attempts;
+    size_t open; /* handed out, being made or idle */
+    size_t idle;
+};
+
+/* One address that is being connected to. */
+struct try {
+    struct upstream_attempt *attempt;
+    struct io *io; /* NULL: not running */
+    struct addr addr;
+};
+
+struct upstream_attempt {
+    TAILQ_ENTRY(upstream_attempt) entry;
+    struct upstream_pool *pool;
+    struct site *site;
+    struct upstream_options options;
+    struct upstream_callbacks callbacks;
+    void *arg;
+    struct event timer; /* the time limit, and the way into the event loop when it is decided */
+    bool counted;       /* in pool.open */
+    bool offers;        /* it is making a connection, and counted in site.dialling */
+    bool waits;         /* … another is, and may be of use to this one too */
+    struct up2 *asks;   /* … one is made, and its server has not said yet whether it takes a WebSocket */
+    bool decided;       /* `made` or `failure` says how */
+    struct link *made;
+    struct upstream_failure failure;
+    char text[512]; /* of the failure */
+
+    /* dial.c's */
+    bool dialling;                      /* dial_start was called */
+    const struct proxy_server *proxy;   /* NULL: directly */
+    char connect_to[URL_HOST_MAX + 16]; /* host:port of CONNECT */
+    struct resolve_query *query;
+    struct addr addrs[RESOLVE_ADDRS_MAX];
+    size_t naddrs, next;
+    struct try tries[RESOLVE_ADDRS_MAX];
+    size_t running;
+    struct event stagger;
+    struct io *io; /* connected; before that NULL */
+    struct addr peer;
+    struct buf head; /* of the proxy's answer to CONNECT */
+};
+
+/* Decides an attempt; the caller hears of it from the event loop. */
+void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer,
+                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Takes the io. */
+void attempt_made(struct upstream_attempt *a, struct io *io);
+
+/* A connection of HTTP/2 has said what it takes, or is no more. */
+void attempt_answered(struct upstream_pool *p, struct up2 *up);
+
+/* Starts making a connection; ends in one of the two above. May be called again after dial_release. */
+void dial_start(struct upstream_attempt *a);
+/* Frees what dialling holds, at any time. */
+void dial_release(struct upstream_attempt *a);
+
+/* Readies the io's TLS for the site: name, session, where new sessions go, whether HTTP/2 is offered. 0 or an error of
+ * ca_upstream_prepare. */
+int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2);
+
+#endif
