@@ -192,7 +192,10 @@ bool doors_concern(const struct facts *f) {
         return f->kind == FACTS_HTTP;
     while (path.n && path.p[path.n - 1] == '/')
         path.n--;
-    return path.n >= 8 && slice_caseeq(slice_from(path, path.n - 8), SLICE("/graphql"));
+    size_t last = path.n;
+    while (last && path.p[last - 1] != '/')
+        last--;
+    return last && forge_is_graphql(slice_from(path, last));
 }
 
 bool doors_read(const struct policy *p, const struct facts *f, struct body_view *view, struct forge *out,

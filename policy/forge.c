@@ -25,6 +25,12 @@ static bool segment_is(const struct forge_reading *r, size_t i, const char *word
     return i < r->nsegments && slice_caseeq(r->segments[i], slice_str(word));
 }
 
+bool forge_is_graphql(struct slice segment) {
+    const struct slice word = SLICE("graphql");
+    return slice_caseeq(slice_sub(segment, 0, word.n), word) &&
+           (segment.n == word.n || segment.p[word.n] == '.');
+}
+
 /* The API's root is the first `n` segments, of which `folder` are where the forge lies. */
 static void enter(struct forge_reading *r, size_t folder, size_t n) {
     const char *from = r->f->path.p;
@@ -46,19 +52,21 @@ static bool find_api(struct forge_reading *r, bool root, unsigned forges) {
                  {"uploads", FORGE_GITHUB, false},
                  {"v4", FORGE_GITLAB, false},
                  {"v1", FORGE_GITEA, false},
-                 {"graphql", FORGE_GITHUB | FORGE_GITLAB, true}};
+                 {"", FORGE_GITHUB | FORGE_GITLAB, true}};
     for (size_t i = 0; i + 1 < r->nsegments && i < 4; i++) {
         for (size_t k = 0; segment_is(r, i, "api") && k < sizeof roots / sizeof *roots; k++) {
             r->forges = roots[k].forges & forges;
             r->graphql = roots[k].graphql;
-            if (!segment_is(r, i + 1, roots[k].word) || !r->forges || (r->graphql && r->nsegments != i + 2))
+            bool named = r->graphql ? r->nsegments == i + 2 && forge_is_graphql(r->segments[i + 1])
+                                    : segment_is(r, i + 1, roots[k].word);
+            if (!named || !r->forges)
                 continue;
             enter(r, i, i + 2);
             return true;
         }
     }
     r->forges = forges & FORGE_GITHUB;
-    r->graphql = root && r->nsegments == 1 && segment_is(r, 0, "graphql");
+    r->graphql = root && r->nsegments == 1 && forge_is_graphql(r->segments[0]);
     if (r->graphql)
         enter(r, 0, 1);
     return root;

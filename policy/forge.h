@@ -152,6 +152,9 @@ void forge_release(struct forge *out);
 /* GET, HEAD, OPTIONS: no endpoint writes by them (a mutation by GET is looked for all the same). */
 bool forge_reads_only(struct slice method);
 
+/* "graphql", and "graphql.json": what is written in Rails takes such an end for the format of the answer. */
+bool forge_is_graphql(struct slice segment);
+
 /* Whether forge_read would have to see the body: a superset, told by method and path alone. */
 bool forge_wants_body(const struct facts *f, bool root, unsigned forges);
 

@@ -292,13 +292,25 @@ static bool add_request(struct graphql *g, json_t *o) {
     return true;
 }
 
-static bool read_body(const struct facts *f, struct body_view *view, struct graphql *g) {
-    static const char *const names[] = {"query", "operationName", "variables", "extensions"};
-    char text[16];
-    struct slice value;
-    for (size_t i = 0; i < 4; i++)
-        if (condition_query(f, slice_str(names[i]), text, sizeof text, &value) != TRI_NO)
+/* Whether the URL's parameters, as they are written, are all of these. Any other may name a stored query, or be a batch
+ * of them (GitLab's "_json[][query]", which it takes before the body). */
+static bool no_other(struct slice query, const char *const *names) {
+    struct slice pair, name, value;
+    for (bool more = query.n > 0, known; more;) {
+        more = slice_cut(query, '&', &pair, &query);
+        slice_cut(pair, '=', &name, &value);
+        known = false;
+        for (size_t i = 0; names[i]; i++)
+            known |= slice_eq(name, slice_str(names[i]));
+        if (!known)
             return false;
+    }
+    return true;
+}
+
+static bool read_body(const struct facts *f, struct body_view *view, struct graphql *g) {
+    if (f->query.n)
+        return false;
     condition_json_read(f, view);
     if (json_is_object((json_t *)view->json))
         return add_request(g, view->json);
@@ -310,14 +322,14 @@ static bool read_body(const struct facts *f, struct body_view *view, struct grap
 }
 
 static bool read_query(const struct facts *f, struct graphql *g) {
-    char name[256], other[16];
-    struct slice text, operation = SLICE_NONE, value;
+    static const char *const names[] = {"query", "operationName", "variables", NULL};
+    char name[256];
+    struct slice text, operation = SLICE_NONE;
     g->text = malloc(QUERY_MAX);
     if (!g->text || condition_query(f, SLICE("query"), g->text, QUERY_MAX, &text) != TRI_YES)
         return false;
     enum tri named = condition_query(f, SLICE("operationName"), name, sizeof name - 1, &operation);
-    if (named == TRI_UNKNOWN ||
-        condition_query(f, SLICE("extensions"), other, sizeof other, &value) != TRI_NO)
+    if (named == TRI_UNKNOWN || !no_other(f->query, names))
         return false;
     if (named == TRI_YES)
         name[operation.n] = 0;

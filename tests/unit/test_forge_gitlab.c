@@ -158,6 +158,37 @@ static void gitlab_graphql(void **state) {
          "update ? ?; create ? ?");
 }
 
+/* Other ways to the same controller, and to another document than the one in the body. */
+static void gitlab_graphql_odd(void **state) {
+    (void)state;
+    const char *at = "https://gitlab.com/api/graphql", *none = "{\"query\":\"{__typename}\"}";
+    const char *tag = "{\"query\":\"mutation{tagDelete(input:{projectPath:\\\"acme/"
+                      "app\\\",name:\\\"x\\\"}){errors}}\"}";
+    char url[128];
+    static const char *const ends[] = {"", "/", ".json", ".JSON", ".x/"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        snprintf(url, sizeof url, "%s%s", at, ends[i]);
+        reads("POST", url, tag, "delete /acme/app refs/tags/x");
+    }
+    reads("POST", "https://gitlab.com/api/graphqls", tag, "quiet");
+    reads("POST", at, none, "quiet");
+    static const char *const queries[] = {"_json[][query]=mutation%7Bx%7D",
+                                          "_json%5B%5D%5Bquery%5D=x",
+                                          "%5fjson[]=x",
+                                          "documentId=1",
+                                          "query",
+                                          "a=b"};
+    for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+        snprintf(url, sizeof url, "%s?%s", at, queries[i]);
+        dark("POST", url, none);
+        snprintf(url, sizeof url, "%s?query=%%7B__typename%%7D&%s", at, queries[i]);
+        dark("GET", url, NULL);
+    }
+    reads("GET", "https://gitlab.com/api/graphql.json?query=%7B__typename%7D&variables=%7B%7D", NULL,
+          "quiet");
+    dark("POST", at, "{\"query\":\"{__typename}\",\"_json\":[{\"query\":\"mutation{x}\"}]}");
+}
+
 /* --- Forgejo ------------------------------------------------------------------------------------------------ */
 
 static void forgejo(void **state) {
@@ -202,8 +233,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gitlab),         cmocka_unit_test(gitlab_forms),
         cmocka_unit_test(gitlab_numbers), cmocka_unit_test(gitlab_commands),
-        cmocka_unit_test(gitlab_graphql), cmocka_unit_test(forgejo),
-        cmocka_unit_test(rows),
+        cmocka_unit_test(gitlab_graphql), cmocka_unit_test(gitlab_graphql_odd),
+        cmocka_unit_test(forgejo),        cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,7 @@ static void unreadable(void **state) {
          "deny write-unreadable: what it writes to a repository can't be read "
          "for certain: the body is no JSON object");
     says(OPEN PUSH, "POST", HUB "/graphql", "{\"id\":\"stored\"}", "deny write-unreadable");
+    says(OPEN PUSH, "GET", HUB "/graphql.json?query=mutation%7Bx%7D&a=b", NULL, "deny write-unreadable");
 }
 
 #define SPOKEN "deny write-unknown"
