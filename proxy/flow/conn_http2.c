@@ -147,8 +147,8 @@ void h2_pump(struct h2 *h2) {
         return;
     if (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
         conn_linger(conn, H2_PILE); /* what it still sends must not take the GOAWAY away */
-    else if (io_queued(conn->io) >= H2_PILE)
-        io_pause(conn->io);
+    else if (nghttp2_session_get_outbound_queue_size(h2->session) >= H2_QUEUED)
+        io_pause(conn->io); /* the io is full: on_drained goes on */
 }
 
 static void h2_on_drained(struct io *io) {

@@ -33,8 +33,8 @@
 #define H2_STREAMS  100        /* of one connection at a time */
 #define H2_DRAIN    (8u << 20) /* of a request's body, thrown away after an answer that came before its end */
 #define H2_AWAKE_MS 1000 /* without a stream and without a byte, until the session's memory goes to sleep */
-#define H2_PILE                                                                                              \
-    (256u << 10) /* bytes for a client that reads nothing at all, from which nothing is read of it */
+#define H2_PILE     (256u << 10) /* bytes that are still read of a client behind the last frame to it */
+#define H2_QUEUED   1000 /* frames for a client that reads nothing, from which nothing is read of it */
 
 struct h2 {
     struct conn *conn;
@@ -107,6 +107,8 @@ void h2_stream_feed(struct h2_stream *stream);
 void h2_stream_free(struct h2_stream *stream);
 /* An answer that came before the request's end is out: how long may the client go on? */
 void h2_stream_settle(struct h2_stream *stream);
+/* The exchange was broken off by the client, or for what it sent: it may not happen often. */
+void h2_stream_broken(struct h2_stream *stream);
 /* Where a wait begins or ends; `ms` 0: none. */
 void h2_stream_due(struct h2_stream *stream, unsigned ms);
 /* How long may nothing come of a body? 0: a WebSocket has a limit for both sides together, which is the exchange's. */

@@ -5,7 +5,7 @@
 void h2_out_sent(struct http2_out *out, size_t n) {
     struct h2_stream *stream = (struct h2_stream *)((char *)out - offsetof(struct h2_stream, out));
     struct h2 *h2 = stream->h2;
-    http2_guard_data(&h2->guard, n);
+    http2_guard_sent(&h2->guard, n, buf_len(&out->bytes));
     if (!stream->x || (stream->due && !stream->wanted))
         h2_stream_due(stream, buf_len(&out->bytes) ? h2->conn->box->engine->config.limits.body_ms : 0);
 }
@@ -162,8 +162,11 @@ static void h2_over(struct xchg *x, bool whole) {
         nghttp2_session_set_local_window_size(
             h2->session, NGHTTP2_FLAG_NONE, stream->id,
             (int32_t)(stream->drain_left < INT32_MAX ? stream->drain_left : INT32_MAX));
+    if (stream->bad)
+        h2_stream_broken(stream);
     if (whole && stream->started) {
-        http2_guard_whole(&h2->guard);
+        if (!stream->bad)
+            http2_guard_whole(&h2->guard);
         h2_stream_due(stream, x->box->engine->config.limits.body_ms);
         h2_stream_settle(stream);
     } else {

@@ -323,16 +323,25 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     return stream_goes_on(h2);
 }
 
+void h2_stream_broken(struct h2_stream *stream) {
+    struct h2 *h2 = stream->h2;
+    const char *why = http2_guard_broken(&h2->guard, clock_monotonic_ms());
+    if (why)
+        h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, "http2-flood", why);
+}
+
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *arg) {
     struct h2 *h2 = arg;
     struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, id);
     if (!stream)
         return 0;
     stream->closed = true;
-    if (stream->x)
+    if (stream->x) {
+        h2_stream_broken(stream);
         xchg_client_gone(stream->x, "client-reset",
                          error == NGHTTP2_CANCEL ? "the client gave the request up"
                                                  : "the client reset the stream");
+    }
     bool own = h2->conn->state == CONN_HTTP;
     h2_stream_free(stream);
     if (!own)

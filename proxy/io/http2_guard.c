@@ -33,12 +33,14 @@ const char *http2_guard_frame(struct http2_guard *guard, const nghttp2_frame_hd 
         if (head->length > 0 || head->flags & NGHTTP2_FLAG_END_STREAM)
             return NULL;
         return take(&guard->idle, "too many empty DATA frames");
-    case NGHTTP2_HEADERS: guard->continuations = 0; return NULL;
+    case NGHTTP2_HEADERS:
+        guard->continuations = 0;
+        return take(&guard->idle, "too many HEADERS frames for so few requests");
     case NGHTTP2_CONTINUATION:
         return ++guard->continuations > HTTP2_GUARD_CONTINUATIONS
                    ? "a header block in too many CONTINUATION frames"
                    : NULL;
-    case NGHTTP2_RST_STREAM: return take(&guard->resets, "too many streams were begun and reset");
+    case NGHTTP2_RST_STREAM: return take(&guard->idle, "too many RST_STREAM frames");
     case NGHTTP2_SETTINGS: return take(&guard->idle, "too many SETTINGS frames");
     case NGHTTP2_PING: return take(&guard->idle, "too many PING frames");
     case NGHTTP2_WINDOW_UPDATE: return take(&guard->idle, "too many WINDOW_UPDATE frames for so little data");
@@ -47,12 +49,23 @@ const char *http2_guard_frame(struct http2_guard *guard, const nghttp2_frame_hd 
     }
 }
 
+const char *http2_guard_broken(struct http2_guard *guard, uint64_t now_ms) {
+    give_time(guard, now_ms);
+    return take(&guard->resets, "too many streams were begun and reset");
+}
+
 void http2_guard_data(struct http2_guard *guard, size_t n) {
     if (n >= HTTP2_GUARD_PIECE)
         give(&guard->idle, HTTP2_GUARD_IDLE_DATA, HTTP2_GUARD_IDLE);
 }
 
+/* What is short because there was no more is nobody's game: a message of a call, an event, a frame of a WebSocket. */
+void http2_guard_sent(struct http2_guard *guard, size_t n, size_t left) {
+    if (n >= HTTP2_GUARD_PIECE || (n && !left))
+        give(&guard->idle, HTTP2_GUARD_IDLE_DATA, HTTP2_GUARD_IDLE);
+}
+
 void http2_guard_whole(struct http2_guard *guard) {
-    give(&guard->idle, HTTP2_GUARD_IDLE_DATA, HTTP2_GUARD_IDLE);
+    give(&guard->idle, HTTP2_GUARD_IDLE_WHOLE, HTTP2_GUARD_IDLE);
     give(&guard->resets, 1, HTTP2_GUARD_RESETS);
 }

@@ -16,7 +16,8 @@
 #define HTTP2_GUARD_IDLE          2000 /* frames of no use: at first, and at most */
 #define HTTP2_GUARD_IDLE_SECOND   500  /* … that a second gives back */
 #define HTTP2_GUARD_IDLE_DATA     2    /* … that a piece of data, sent or received, does */
-#define HTTP2_GUARD_RESETS        200  /* streams that were begun and given up */
+#define HTTP2_GUARD_IDLE_WHOLE    4    /* … that an exchange does which came to its end */
+#define HTTP2_GUARD_RESETS        200 /* streams that were begun and given up, by whomever the peer made do it */
 #define HTTP2_GUARD_RESETS_SECOND 20
 #define HTTP2_GUARD_CONTINUATIONS 7   /* frames of one header block behind its first */
 #define HTTP2_GUARD_PIECE         256 /* bytes from which data counts as a piece */
@@ -32,8 +33,15 @@ void http2_guard_init(struct http2_guard *guard, uint64_t now_ms);
 /* A frame begins to come. NULL, or what there is too much of, in words. */
 const char *http2_guard_frame(struct http2_guard *guard, const nghttp2_frame_hd *head, uint64_t now_ms);
 
-/* A DATA frame of n bytes has come or gone. */
+/* A stream ends in the middle of its exchange, by the peer's own RST_STREAM or by one that it made us send. NULL, or the
+ * same. */
+const char *http2_guard_broken(struct http2_guard *guard, uint64_t now_ms);
+
+/* A DATA frame of n bytes has come. */
 void http2_guard_data(struct http2_guard *guard, size_t n);
+
+/* … or gone; `left` bytes more were there to go with it, if the peer's windows had been open for them. */
+void http2_guard_sent(struct http2_guard *guard, size_t n, size_t left);
 
 /* An exchange came to its proper end. */
 void http2_guard_whole(struct http2_guard *guard);

@@ -319,7 +319,7 @@ struct up2 *up2_find(struct site *site, bool websocket) {
 
 static void out_sent(struct http2_out *out, size_t n) {
     struct up2_stream *s = (struct up2_stream *)((char *)out - offsetof(struct up2_stream, out));
-    http2_guard_data(&s->up->guard, n);
+    http2_guard_sent(&s->up->guard, n, buf_len(&out->bytes));
 }
 
 static void on_late(evutil_socket_t fd, short what, void *arg);

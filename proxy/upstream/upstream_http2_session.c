@@ -8,13 +8,19 @@ static struct up2_stream *find(nghttp2_session *session, int32_t id) {
     return nghttp2_session_get_stream_user_data(session, id);
 }
 
-static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg) {
-    struct up2 *up = arg;
-    if (!http2_guard_frame(&up->guard, head, clock_monotonic_ms()))
+/* `why`: the server asks for too much that is of no use to it; NULL: it does not. */
+static int guarded(struct up2 *up, const char *why) {
+    if (!why)
         return 0;
     up->going = true;
-    nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM);
+    nghttp2_session_terminate_session(up->session, NGHTTP2_ENHANCE_YOUR_CALM);
     return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg) {
+    struct up2 *up = arg;
+    (void)session;
+    return guarded(up, http2_guard_frame(&up->guard, head, clock_monotonic_ms()));
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t nname,
@@ -97,8 +103,13 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *arg) {
     struct up2 *up = arg;
     struct up2_stream *s = find(session, id);
+    const char *broken = NULL;
     if (!s)
         return 0;
+    if (s->ended)
+        http2_guard_whole(&up->guard);
+    else if (s->events && error != NGHTTP2_REFUSED_STREAM)
+        broken = http2_guard_broken(&up->guard, clock_monotonic_ms());
     if (s->events && (!s->ended || !s->out.complete)) {
         s->unseen = error == NGHTTP2_REFUSED_STREAM;
         s->why = error == NGHTTP2_REFUSED_STREAM ? "the upstream refused the stream"
@@ -108,7 +119,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     }
     s->id = 0;
     up2_later(up);
-    return 0;
+    return guarded(up, broken);
 }
 
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {

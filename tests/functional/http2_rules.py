@@ -195,6 +195,7 @@ def the_rules_of_rfc_9113(t):
 # ---- limits ----
 
 LIMITS = [
+    ("header blocks for nobody", 's = c.request("/ok"); c.answer(s)\nfor _ in range(300): c.raw(c.packed(HEADERS, 4, s) * 100)'),
     ("resets of streams just begun", 'for _ in range(3000): c.reset(c.request("/ok"))'),
     ("pings", 'for _ in range(300): c.raw(c.packed(PING, 0, 0, b"12345678") * 100)'),
     ("settings", 'for _ in range(300): c.raw(c.packed(SETTINGS, 0, 0) * 100)'),
@@ -222,6 +223,30 @@ def who_only_makes_work_is_shown_out(t):
         tap.ok(got in (11, None), "%s: %r" % (name, got))
     tap.equal(r.reports[-1], 200)
     tap.equal([v["code"] for v in r.verdicts(verdict="deny") if v["code"].startswith("http2")], ["http2-flood"] * len(LIMITS))
+
+
+@tap.test(timeout=60)
+def streams_that_exeat_is_made_to_reset_count_as_resets(t):
+    server = t.use(RawServer(tls=pki.leaf("a.test")))
+    r = client.run(POLICY, [h2.CLIENT, '''
+        def overflow(c):
+            c.window(c.request("/ok", "POST", end=False), (1 << 31) - 1)
+        def length(c):
+            c.data(c.request("/ok", "POST", end=False, fields=[("content-length", "1")]), b"xy")
+        def trailers(c):
+            c.headers(c.request("/ok", "POST", end=False), [("x", "y")], end=False)
+        for how in (overflow, length, trailers):
+            c = h2("a.test")
+            for _ in range(400):
+                how(c)
+                if _ % 50 == 0 and not c.settle():
+                    break
+            report(c.end())
+    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, timeout=50)
+    tap.equal(r.reports, [11] * 3)
+    floods = r.verdicts(code="http2-flood")
+    tap.equal([v["reason"] for v in floods], ["too many streams were begun and reset"] * 3)
+    tap.ok(len(r.outcomes()) < 3 * 300, "%d requests were begun" % len(r.outcomes()))
 
 
 @tap.test

@@ -345,6 +345,28 @@ def a_server_that_only_makes_work_is_left(t):
     tap.equal(r.reports[0] in (200, 502) and r.reports[1], 200)
 
 
+@tap.test(timeout=60)
+def a_server_that_opens_its_windows_after_each_small_request_is_kept(t):
+    # as that of Go did for long; the budget is earned back by what came to its end
+    def serve(f, _number):
+        while True:
+            stream = f.request()
+            f.frame(8, 0, 0, struct.pack(">I", 3))
+            f.frame(8, 0, stream, struct.pack(">I", 3))
+            f.answer(stream)
+    r, server = against(t, serve, '''
+        c = tls("a.test")
+        wire = "POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 3\\r\\n\\r\\nabc"
+        said = []
+        for _ in range(25):
+            c.send(wire * 100)
+            said += [c.answer().status for _ in range(100)]
+        report(said == [200] * 2500)
+    ''', timeout=50)
+    tap.equal(r.reports, [True])
+    tap.equal(server.count, 1)
+
+
 VAULT = """credential token
     for     https://a.test
     from    env TOKEN

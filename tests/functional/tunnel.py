@@ -395,6 +395,31 @@ def a_reset_is_passed_on(t):
     tap.equal(r.outcomes()[0]["code"], "upstream-truncated")
 
 
+@tap.test(timeout=60)
+def silence_of_both_sides_has_a_limit_of_its_own(t):
+    class Echo(Listener):
+        def serve(self, connection):
+            while True:
+                connection.send(connection.recv().upper()[-1:])
+    server = t.use(Echo())
+    r = run(t, '''
+        c = tcp("pinned.test", 443)
+        c.send(hello("pinned.test"))
+        c.exactly(1)
+        got = []
+        for word in (b"a", b"b", b"c", b"d"):
+            time.sleep(0.7)
+            c.send(word)
+            got.append(c.exactly(1).decode())
+        began = time.monotonic()
+        report(got, c.rest().decode(), time.monotonic() - began)
+    ''', server, flags=["--time-limit", "relay=2s"])
+    got, rest, seconds = r.reports[0]
+    tap.equal((got, rest), (["A", "B", "C", "D"], ""))
+    tap.ok(1.7 <= seconds < 10, "ended after %r s of silence" % seconds)
+    tap.equal([o["code"] for o in r.outcomes()], ["relay-idle"])
+
+
 @tap.test
 def a_policy_without_tunnels_is_as_it_was(t):
     server = t.use(RawServer(response(200, "read"), tls=pki.leaf("read.test")))

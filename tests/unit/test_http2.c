@@ -286,11 +286,18 @@ static unsigned frames_until_refused(struct http2_guard *guard, uint8_t type, si
     return n;
 }
 
+static unsigned resets_until_refused(struct http2_guard *guard, uint64_t now) {
+    unsigned n = 0;
+    while (n < 100000 && !http2_guard_broken(guard, now))
+        n++;
+    return n;
+}
+
 static void test_guard(void **state) {
     (void)state;
     struct http2_guard guard;
-    static const uint8_t idle[] = {NGHTTP2_PING,          NGHTTP2_SETTINGS, NGHTTP2_PRIORITY,
-                                   NGHTTP2_WINDOW_UPDATE, NGHTTP2_DATA,     0xfa};
+    static const uint8_t idle[] = {NGHTTP2_PING, NGHTTP2_SETTINGS, NGHTTP2_PRIORITY,   NGHTTP2_WINDOW_UPDATE,
+                                   NGHTTP2_DATA, NGHTTP2_HEADERS,  NGHTTP2_RST_STREAM, 0xfa};
     for (size_t i = 0; i < sizeof idle; i++) {
         http2_guard_init(&guard, 5000);
         assert_int_equal(frames_until_refused(&guard, idle[i], 0, 5000), HTTP2_GUARD_IDLE);
@@ -301,11 +308,33 @@ static void test_guard(void **state) {
     }
     http2_guard_init(&guard, 0);
     assert_int_equal(frames_until_refused(&guard, NGHTTP2_DATA, 1, 0), 100000);
-    assert_int_equal(frames_until_refused(&guard, NGHTTP2_RST_STREAM, 4, 0), HTTP2_GUARD_RESETS);
+    assert_int_equal(resets_until_refused(&guard, 0), HTTP2_GUARD_RESETS);
     http2_guard_whole(&guard);
-    assert_int_equal(frames_until_refused(&guard, NGHTTP2_RST_STREAM, 4, 999), 1);
-    assert_int_equal(frames_until_refused(&guard, NGHTTP2_RST_STREAM, 4, 1000000), HTTP2_GUARD_RESETS);
+    assert_int_equal(resets_until_refused(&guard, 999), 1);
+    assert_int_equal(resets_until_refused(&guard, 1000000), HTTP2_GUARD_RESETS);
     assert_int_equal(frames_until_refused(&guard, NGHTTP2_CONTINUATION, 1, 0), HTTP2_GUARD_CONTINUATIONS);
+}
+
+/* What earns frames back: what was sent, unless only the peer's window made it short; and whole exchanges. */
+static void test_guard_earned(void **state) {
+    (void)state;
+    static const struct {
+        size_t n, left;
+        unsigned earned;
+    } sent[] = {{HTTP2_GUARD_PIECE, 0, HTTP2_GUARD_IDLE_DATA},
+                {HTTP2_GUARD_PIECE, 1, HTTP2_GUARD_IDLE_DATA},
+                {1, 0, HTTP2_GUARD_IDLE_DATA},
+                {1, 1, 0},
+                {0, 0, 0}};
+    struct http2_guard guard;
+    http2_guard_init(&guard, 0);
+    assert_int_equal(frames_until_refused(&guard, NGHTTP2_WINDOW_UPDATE, 4, 0), HTTP2_GUARD_IDLE);
+    for (size_t i = 0; i < ROWS(sent); i++) {
+        http2_guard_sent(&guard, sent[i].n, sent[i].left);
+        assert_int_equal(frames_until_refused(&guard, NGHTTP2_WINDOW_UPDATE, 4, 0), sent[i].earned);
+    }
+    http2_guard_whole(&guard);
+    assert_int_equal(frames_until_refused(&guard, NGHTTP2_WINDOW_UPDATE, 4, 0), HTTP2_GUARD_IDLE_WHOLE);
 }
 
 int main(void) {
@@ -318,6 +347,7 @@ int main(void) {
         cmocka_unit_test(test_trailers),
         cmocka_unit_test(test_mutated),
         cmocka_unit_test(test_guard),
+        cmocka_unit_test(test_guard_earned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 """C24: a WebSocket: behind the 101 that was asked for every byte is passed on, both ways; nothing else is upgraded."""
 import client
+import h2
 import onehost
 import tap
 import websocket
@@ -9,7 +10,8 @@ POLICY = "allow GET https://a.test/ok**\nallow POST https://a.test/post\n"
 
 
 def through(t, code, answer=websocket.echo, policy=POLICY, **options):
-    return onehost.through(t, [websocket.CLIENT, code], answer=answer, policy=policy, **options)
+    parts = [code] if isinstance(code, str) else code
+    return onehost.through(t, [websocket.CLIENT] + parts, answer=answer, policy=policy, **options)
 
 
 @tap.test
@@ -251,6 +253,48 @@ def broken_off_by_either_side(t):
     tap.equal(r.reports, [[101, "", True], 101])
     tap.ok(server.connections[1].ended is not None, "the server was not told of the client's end")
     tap.equal(sorted((o["status"], o["code"]) for o in r.outcomes()), [(101, "client-gone"), (101, "upstream-truncated")])
+
+
+@tap.test(timeout=60)
+def silence_of_both_sides_has_a_limit_of_its_own(t):
+    # words of either side keep it: beyond the limits of an ordinary request, and past its own in the sum
+    h2.needed()
+    words = """
+        def words(w):
+            got = [get_frame(w)[1].decode()]
+            for i in range(4):
+                time.sleep(0.7)
+                w.send(frame(b"%d" % i))
+                got.append(get_frame(w)[1].decode())
+            began = time.monotonic()
+            w.exactly(1)
+            return got, round(time.monotonic() - began, 1)
+    """
+    r, server = through(t, [h2.CLIENT, words, """
+        c = ask(tls("a.test"))
+        report(head(c)[0], words(c), c.ended)
+        c = h2("a.test")
+        class Stream(object):
+            def __init__(self):
+                self.s = c.request("/ok/ws", "CONNECT", end=False, fields=[("sec-websocket-version", "13")], protocol="websocket")
+            def exactly(self, n):
+                a = c.answers[self.s]
+                while len(a.body) < n and a.reset is None and not a.whole and c.read():
+                    pass
+                out, a.body = a.body[:n], a.body[n:]
+                return out
+            def send(self, data):
+                c.data(self.s, data)
+        w = Stream()
+        report(c.answers[w.s].status, words(w), c.answers[w.s].reset)
+        report(c.settle())
+    """], flags=["--time-limit", "relay=2s"])
+    for status, (got, seconds), ended in r.reports[:2]:
+        tap.equal(got, ["first", "0", "1", "2", "3"])
+        tap.ok(1.7 <= seconds < 10, "ended after %r s of silence: %r" % (seconds, ended))
+    tap.equal(r.reports[2], True)
+    tap.equal([o["code"] for o in r.outcomes(status=101)], ["relay-idle"] * 2)
+    tap.eventually(lambda: all(c.ended or c.closed for c in server.connections))
 
 
 @tap.test
