@@ -16,6 +16,7 @@
 #include "ca/paths.h"
 
 #define ROOTS_MAX 4096
+#define READ_SIZE 65536
 #define FILES_MAX 1024 /* further ones may be read twice, which costs time and no more */
 
 /* --- collecting ----------------------------------------------------------------------------------------- */
@@ -101,8 +102,11 @@ static int read_file(struct collection *c, int dirfd, const char *path, struct b
         r = ERR_IO;
     }
     bool again = r == 0 && read_before(c, &st);
-    while (r == 0 && !again && (r = buf_reserve(out, 65536, &room)) == 0) {
-        ssize_t n = read(fd, room, 65536);
+    /* at once for all of it and for the read that finds its end, so that it need not move */
+    if (r == 0 && !again && st.st_size < CA_BUNDLE_MAX - READ_SIZE)
+        r = buf_reserve(out, (size_t)st.st_size + READ_SIZE, &room);
+    while (r == 0 && !again && (r = buf_reserve(out, READ_SIZE, &room)) == 0) {
+        ssize_t n = read(fd, room, READ_SIZE);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -1,6 +1,5 @@
 #include "ca/pem.h"
 
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <stdlib.h>
 
@@ -93,27 +92,75 @@ static bool is_cert(struct slice first, struct slice last) {
     return false;
 }
 
-/* Base64 in lines, to `out`, which has room for twice `text`. Empty if it is none. */
+/* --- base64 -------------------------------------------------------------------------------------------------- */
+
+/* By table, for the roots of a whole system are read and written at every start: OpenSSL's takes several times as long. Nothing
+ * in them is secret. */
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+#define NO_DIGIT 64u
+
+static const unsigned char *digit_values(void) {
+    static unsigned char values[256];
+    if (values[0] == NO_DIGIT)
+        return values;
+    memset(values, NO_DIGIT, sizeof values);
+    for (unsigned char i = 0; i < 64; i++)
+        values[(unsigned char)digits[i]] = i;
+    return values;
+}
+
+/* Base64 in lines, to `out`, which has room for `text`. Empty if it is none. */
 static struct slice decode(struct slice text, unsigned char *out) {
-    unsigned char *flat = out + text.n;
-    size_t n = 0, pads = 0;
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.p[i];
+    const unsigned char *values = digit_values(), *p = (const unsigned char *)text.p, *end = p + text.n;
+    unsigned char *to = out;
+    uint32_t group = 0;
+    unsigned have = 0, pads = 0; /* digits and pads in `group` */
+    while (p < end) {
+        if (have == 0 && end - p >= 4) {
+            unsigned a = values[p[0]], b = values[p[1]], c = values[p[2]], d = values[p[3]];
+            if ((a | b | c | d) < NO_DIGIT && pads == 0) {
+                *to++ = (unsigned char)(a << 2 | b >> 4);
+                *to++ = (unsigned char)(b << 4 | c >> 2);
+                *to++ = (unsigned char)(c << 6 | d);
+                p += 4;
+                continue;
+            }
+        }
+        unsigned char c = *p++;
         if (c == '\n' || c == '\r' || c == ' ' || c == '\t')
             continue;
-        if (c == '=')
-            pads++;
-        else if (pads || c == '-') /* which OpenSSL takes for an end */
+        bool pad = c == '=' && have >= 2;
+        if (!pad && (values[c] == NO_DIGIT || pads))
             return SLICE_NONE;
-        flat[n++] = (unsigned char)c;
+        group = group << 6 | (pad ? 0 : values[c]);
+        pads += pad;
+        if (++have < 4)
+            continue;
+        for (unsigned i = 0; i < 3 - pads; i++)
+            *to++ = (unsigned char)(group >> (16 - 8 * i));
+        group = have = 0;
     }
-    int size = n && n % 4 == 0 && pads <= 2 ? EVP_DecodeBlock(out, flat, (int)n) : -1;
-    return size < 0 ? SLICE_NONE : slice_make(out, (size_t)size - pads);
+    return have ? SLICE_NONE : slice_make(out, (size_t)(to - out));
+}
+
+/* Returns the number of digits. */
+static size_t encode(struct slice bytes, char *out) {
+    const unsigned char *p = (const unsigned char *)bytes.p;
+    size_t n = 0;
+    for (size_t left = bytes.n; left; left -= left < 3 ? left : 3, p += 3) {
+        uint32_t group = (uint32_t)p[0] << 16 | (left > 1 ? (uint32_t)p[1] << 8 : 0) | (left > 2 ? p[2] : 0);
+        out[n++] = digits[group >> 18];
+        out[n++] = digits[group >> 12 & 63];
+        out[n++] = left > 1 ? digits[group >> 6 & 63] : '=';
+        out[n++] = left > 2 ? digits[group & 63] : '=';
+    }
+    return n;
 }
 
 int pem_each(struct slice pem, int (*each)(void *arg, struct slice der), void *arg) {
     struct slice first = SLICE_NONE, last, body, cert;
-    unsigned char *memory = pem.n ? malloc(2 * pem.n) : NULL;
+    unsigned char *memory = pem.n ? malloc(pem.n) : NULL;
     int r = pem.n && !memory ? ERR_NOMEM : 0;
     /* a block without an end of its own is passed over, what follows it is not */
     for (; r == 0 && next_label(&pem, &body, &last); first = last)
@@ -124,13 +171,12 @@ int pem_each(struct slice pem, int (*each)(void *arg, struct slice der), void *a
 }
 
 int pem_put(struct buf *out, struct slice der) {
-    unsigned char line[PEM_LINE / 3 * 4 + 1];
+    char line[PEM_LINE / 3 * 4 + 1];
     buf_puts(out, DASHES "BEGIN " PEM_STRING_X509 DASHES "\n");
     for (; der.n; der = slice_from(der, PEM_LINE)) {
-        struct slice bytes = slice_sub(der, 0, PEM_LINE);
-        int n = EVP_EncodeBlock(line, (const unsigned char *)bytes.p, (int)bytes.n);
-        buf_put(out, slice_make(line, (size_t)n));
-        buf_putc(out, '\n');
+        size_t n = encode(slice_sub(der, 0, PEM_LINE), line);
+        line[n++] = '\n';
+        buf_put(out, slice_make(line, n));
     }
     buf_puts(out, DASHES "END " PEM_STRING_X509 DASHES "\n");
     return out->failed ? ERR_LIMIT : 0;

@@ -2,9 +2,9 @@
 
 #include <assert.h>
 #include <openssl/evp.h>
-#include <openssl/rand.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "base/shared.h"
 
@@ -45,10 +45,11 @@ static int make(struct shown **out, int fd, struct errmsg *msg) {
 
 int shown_new(struct shown **out, struct errmsg *msg) {
     int r = make(out, -1, msg);
-    if (r == 0 && RAND_bytes((*out)->table->key, sizeof(*out)->table->key) != 1) {
+    /* from the kernel: OpenSSL's generator takes a millisecond to be made, and the supervisor needs it for nothing else */
+    if (r == 0 && getrandom((*out)->table->key, sizeof(*out)->table->key, 0) != sizeof(*out)->table->key) {
+        r = errmsg_errno(msg, ERR_IO, "refs shown: getrandom");
         shown_free(*out);
         *out = NULL;
-        r = errmsg_set(msg, ERR_CRYPTO, "refs shown: no random key");
     }
     return r;
 }

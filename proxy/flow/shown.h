@@ -28,7 +28,7 @@ struct shown_repo {
 
 struct shown;
 
-/* 0, ERR_IO, ERR_NOMEM or ERR_CRYPTO. */
+/* 0, ERR_IO or ERR_NOMEM. */
 int shown_new(struct shown **out, struct errmsg *msg);
 /* What another process made; `fd` is taken, in every case. ERR_PEER if it is none. */
 int shown_attach(int fd, struct shown **out, struct errmsg *msg);

@@ -5,9 +5,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <ctype.h>
 #include <sys/wait.h>
 
+#include <openssl/pem.h>
+
 #include "ca/bundle.h"
+#include "ca/pem.h"
 #include "ca/upstream.h"
 #include "tests/unit/ca_support.h"
 
@@ -322,8 +326,95 @@ static void test_java_paths(void **state) {
         assert_int_equal(unlinkat(s->fd, dirs[i], AT_REMOVEDIR), 0);
 }
 
+/* --- base64, beside OpenSSL's ------------------------------------------------------------------------------------------ */
+
+/* The outer form of a certificate, `n` bytes in all. */
+static void fill_form(unsigned char *der, size_t n) {
+    static const unsigned char begin[] = {0x30, 0x81, 0, 0x30, 0, 0x30, 0, 0x03, 0x81, 0};
+    memcpy(der, begin, sizeof begin);
+    der[2] = (unsigned char)(n - 3);
+    der[9] = (unsigned char)(n - sizeof begin);
+    for (size_t i = sizeof begin; i < n; i++)
+        der[i] = (unsigned char)(i * 89 + n);
+}
+
+static int keep_der(void *arg, struct slice der) {
+    return buf_put(arg, der);
+}
+
+static void assert_read(struct slice pem, struct slice der) {
+    struct buf read;
+    buf_init(&read, CA_BUNDLE_MAX);
+    assert_int_equal(pem_each(pem, keep_der, &read), 0);
+    assert_true(slice_eq(buf_slice(&read), der));
+    buf_release(&read);
+}
+
+/* Every length of the last line, as OpenSSL writes it, and with other line ends and lengths. */
+static void test_pem_lengths(void **state) {
+    (void)state;
+    for (size_t n = 10 + 128; n < 255; n++) {
+        unsigned char der[255];
+        char *text, with_returns[1024];
+        size_t at = 0;
+        fill_form(der, n);
+        BIO *bio = BIO_new(BIO_s_mem());
+        assert_true(PEM_write_bio(bio, PEM_STRING_X509, "", der, (long)n) > 0);
+        size_t size = (size_t)BIO_get_mem_data(bio, &text);
+        struct buf written;
+        buf_init(&written, CA_BUNDLE_MAX);
+        assert_int_equal(pem_put(&written, slice_make(der, n)), 0);
+        assert_true(slice_eq(buf_slice(&written), slice_make(text, size)));
+        assert_read(buf_slice(&written), slice_make(der, n));
+        for (size_t i = 0; i < size; i++) {
+            if (i > 40 && i < size - 40 && i % 13 == n % 13)
+                with_returns[at++] = ' ';
+            if (text[i] == '\n' && i > 40 && i < size - 30)
+                with_returns[at++] = '\r';
+            with_returns[at++] = text[i];
+        }
+        assert_read(slice_make(with_returns, at), slice_make(der, n));
+        buf_release(&written);
+        BIO_free(bio);
+    }
+}
+
+/* One character of the last group exchanged: no certificate, unless it is another digit. */
+static void test_pem_digits(void **state) {
+    (void)state;
+    for (size_t n = 200; n < 203; n++) {
+        unsigned char der[255];
+        struct buf text;
+        fill_form(der, n);
+        buf_init(&text, CA_BUNDLE_MAX);
+        assert_int_equal(pem_put(&text, slice_make(der, n)), 0);
+        size_t size = buf_len(&text), end = size - strlen("\n-----END CERTIFICATE-----\n");
+        assert_read(buf_slice(&text), slice_make(der, n));
+        for (size_t i = end - 8; i < end; i++)
+            for (unsigned c = 0; c < 256; c++) {
+                char *p = (char *)buf_slice(&text).p + i, was = *p;
+                struct buf read;
+                buf_init(&read, CA_BUNDLE_MAX);
+                bool digit = isalnum((int)c) || c == '+' || c == '/';
+                *p = (char)c;
+                assert_int_equal(pem_each(buf_slice(&text), keep_der, &read), 0);
+                if (*p == was || (digit && was != '='))
+                    assert_int_equal(buf_len(&read), n);
+                else if (!digit && c != '=')
+                    assert_int_equal(buf_len(&read), 0);
+                else
+                    assert_true(buf_len(&read) == 0 || buf_len(&read) == n);
+                *p = was;
+                buf_release(&read);
+            }
+        buf_release(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pem_lengths),
+        cmocka_unit_test(test_pem_digits),
         cmocka_unit_test_setup_teardown(test_named_roots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_roots, set_up, tear_down),
