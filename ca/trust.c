@@ -15,7 +15,7 @@ struct root {
 };
 
 struct trust {
-    struct slice pem; /* allocated; until the first question */
+    struct slice pem, extra; /* until the first question */
     struct root *list;
     size_t n, cap;
 };
@@ -53,10 +53,8 @@ static void trust_free(struct trust *t) {
         X509_NAME_free(t->list[i].subject);
         free(t->list[i].der);
     }
-    if (t) {
+    if (t)
         free(t->list);
-        free((char *)t->pem.p);
-    }
     free(t);
 }
 
@@ -64,8 +62,8 @@ static void trust_free(struct trust *t) {
 static void read_roots(struct trust *t) {
     /* what memory was short for is not trusted */
     (void)pem_each(t->pem, add_root, t);
-    free((char *)t->pem.p);
-    t->pem = SLICE_NONE;
+    (void)pem_each(t->extra, add_root, t);
+    t->pem = t->extra = SLICE_NONE;
 }
 
 static void lookup_free(X509_LOOKUP *lookup) {
@@ -80,7 +78,7 @@ static int lookup_subject(X509_LOOKUP *lookup, X509_LOOKUP_TYPE type, const X509
     int found = 0;
     if (type != X509_LU_X509)
         return 0;
-    if (t && t->pem.n)
+    if (t && (t->pem.n || t->extra.n))
         read_roots(t);
     for (size_t i = 0; t && i < t->n; i++) {
         struct root *root = &t->list[i];
@@ -109,20 +107,14 @@ int trust_add(X509_STORE *store, struct slice pem, struct slice extra) {
             return ERR_CRYPTO;
     }
     struct trust *t = calloc(1, sizeof *t);
-    char *text = malloc(pem.n + 1 + extra.n);
-    X509_LOOKUP *lookup = t && text ? X509_STORE_add_lookup(store, method) : NULL;
+    X509_LOOKUP *lookup = t ? X509_STORE_add_lookup(store, method) : NULL;
     if (!lookup || !X509_LOOKUP_set_method_data(lookup, t)) {
-        int r = t && text ? ERR_CRYPTO : ERR_NOMEM;
+        int r = t ? ERR_CRYPTO : ERR_NOMEM;
         free(t);
-        free(text);
         ERR_clear_error();
         return r;
     }
-    if (pem.n)
-        memcpy(text, pem.p, pem.n);
-    text[pem.n] = '\n';
-    if (extra.n)
-        memcpy(text + pem.n + 1, extra.p, extra.n);
-    t->pem = slice_make(text, pem.n + 1 + extra.n);
+    t->pem = pem;
+    t->extra = extra;
     return 0;
 }

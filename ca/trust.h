@@ -14,8 +14,8 @@
 
 #include "base/slice.h"
 
-/* Adds a look-up in `pem` and `extra` to the store, which owns it. Copies both texts. 0, ERR_NOMEM or ERR_CRYPTO.
- * */
+/* Adds a look-up in `pem` and `extra` to the store, which owns it. Both texts are borrowed for as long as the store lives. 0,
+ * ERR_NOMEM or ERR_CRYPTO. */
 int trust_add(X509_STORE *store, struct slice pem, struct slice extra);
 
 #endif

@@ -11,10 +11,10 @@
 #include "base/slice.h"
 
 /*
- * A context with the roots of `roots` and `extra` (PEM, any number; see ca/bundle.h), all read now: nothing
- * is loaded later. TLS 1.2 or better, verification on, client session cache without internal storage (set
- * SSL_CTX_sess_set_new_cb to keep sessions; hand them to ca_upstream_prepare). Returns 0 and a context that
- * the caller frees by SSL_CTX_free, ERR_PARSE, ERR_CRYPTO or ERR_NOMEM.
+ * A context with the roots of `roots` and `extra` (PEM, any number; see ca/bundle.h), which are borrowed for as
+ * long as it lives: no file is read later. TLS 1.2 or better, verification on, client session cache without
+ * internal storage (set SSL_CTX_sess_set_new_cb to keep sessions; hand them to ca_upstream_prepare). Returns 0
+ * and a context that the caller frees by SSL_CTX_free, ERR_PARSE, ERR_CRYPTO or ERR_NOMEM.
  */
 int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg);
 

@@ -68,6 +68,7 @@ struct worker_process {
 
     struct proxyenv proxies;
     struct resolver *resolver;
+    struct slice roots, extra; /* memory that all workers share; `tls` reads it when it meets a server */
     SSL_CTX *tls;
     struct upstream *upstream;
     struct recorder *recorder;
@@ -213,17 +214,11 @@ static void on_scribe_gone(void *arg) {
 }
 
 static int make_tls(struct worker_process *w, int roots_fd, int extra_fd, struct errmsg *msg) {
-    struct slice roots = SLICE_NONE, extra = SLICE_NONE;
-    int r = memory_file_map(roots_fd, &roots);
+    int r = memory_file_map(roots_fd, &w->roots);
     if (r == 0)
-        r = memory_file_map(extra_fd, &extra);
-    if (r < 0)
-        errmsg_set(msg, r, "roots: %s", err_text(r));
-    else
-        r = ca_upstream_new(roots, extra, &w->tls, msg);
-    memory_file_unmap(&roots);
-    memory_file_unmap(&extra);
-    return r;
+        r = memory_file_map(extra_fd, &w->extra);
+    return r < 0 ? errmsg_set(msg, r, "roots: %s", err_text(r))
+                 : ca_upstream_new(w->roots, w->extra, &w->tls, msg);
 }
 
 /* What reads files, or needs calls that are forbidden later. */
@@ -543,6 +538,8 @@ int worker_run(void) {
     if (w->recorder)
         recorder_free(w->recorder);
     SSL_CTX_free(w->tls);
+    memory_file_unmap(&w->roots);
+    memory_file_unmap(&w->extra);
     proxyenv_release(&w->proxies);
     for (size_t i = 0; i < w->nresolves; i++)
         free(w->resolves[i]);
