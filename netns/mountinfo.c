@@ -99,6 +99,15 @@ static const struct mount *mount_of(const struct mountinfo *info, const char *pa
     return NULL;
 }
 
+bool mountinfo_below(const struct mountinfo *info, const char *path) {
+    for (size_t i = 0; i < info->n; i++) {
+        const char *rest = below(info->list[i].point, path);
+        if (rest && rest[0])
+            return true;
+    }
+    return false;
+}
+
 int mountinfo_aliases(const struct mountinfo *info, const char *path,
                       int (*each)(void *arg, const char *alias), void *arg) {
     char inner[PATH_MAX], alias[PATH_MAX];

@@ -2,6 +2,8 @@
 #ifndef NETNS_MOUNTINFO_H
 #define NETNS_MOUNTINFO_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/slice.h"
 
@@ -21,6 +23,9 @@ struct mountinfo {
 /* Reads /proc/self/mountinfo. 0, ERR_IO, ERR_NOMEM or ERR_PARSE. */
 int mountinfo_read(struct mountinfo *out, struct errmsg *msg);
 void mountinfo_release(struct mountinfo *info);
+
+/* Whether something is mounted below the directory `path` (absolute, without symbolic links), not counting what is mounted on it. */
+bool mountinfo_below(const struct mountinfo *info, const char *path);
 
 /* Calls `each` with every other path by which the object at `path` (absolute, without symbolic links) is reached
  * through a mount of the same file system. Stops at the first that returns other than 0, and returns that. */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +31,23 @@ int mount_tmpfs(const char *path, const char *options, struct errmsg *msg) {
     if (mount("exeat", path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
         return mount_error(msg, "mount on", path);
     return 0;
+}
+
+int mount_merged(const char *top, const char *target, const char *changes) {
+    char options[4 * PATH_MAX + 128], upper[PATH_MAX], work[PATH_MAX];
+    static const char special[] = ":,\\\"";
+    if (strpbrk(top, special) || strpbrk(target, special) || (changes && strpbrk(changes, special)))
+        return ERR_UNSUPPORTED;
+    int n = snprintf(options, sizeof options, "lowerdir=%s:%s", top, target);
+    if (changes) {
+        if (snprintf(upper, sizeof upper, "%s/upper", changes) >= (int)sizeof upper ||
+            snprintf(work, sizeof work, "%s/work", changes) >= (int)sizeof work || mkdir(upper, 0755) < 0 ||
+            mkdir(work, 0755) < 0)
+            return ERR_UNSUPPORTED;
+        snprintf(options + n, sizeof options - (size_t)n, ",upperdir=%s,workdir=%s,userxattr", upper, work);
+    }
+    unsigned long flags = MS_NOSUID | MS_NODEV | (changes ? 0 : MS_RDONLY);
+    return mount("exeat", target, "overlay", flags, options) < 0 ? ERR_UNSUPPORTED : 0;
 }
 
 int stage_file(struct stage *stage, const char *name, struct slice bytes, unsigned mode, char *path,

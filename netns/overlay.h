@@ -31,6 +31,14 @@ int mount_attributes(const char *path, uint64_t set, uint64_t clear, bool recurs
 
 int mount_tmpfs(const char *path, const char *options, struct errmsg *msg);
 
+/*
+ * Lays a directory over `target` (without symbolic links) that shows the entries of `top` before those of `target`, by overlayfs.
+ * What is mounted below `target` does not show. `changes`, an empty directory on a file system that stays writable, takes what is
+ * changed; where it is NULL nothing can be. ERR_UNSUPPORTED where the kernel or the file system is not able to, or a path
+ * has a character that overlayfs reads as its own: there is no message, for copies serve as well.
+ */
+int mount_merged(const char *top, const char *target, const char *changes);
+
 /* errno as an error of ours: what the host forbids is ERR_UNSUPPORTED, which the doctor explains. */
 int mount_error(struct errmsg *msg, const char *what, const char *path);
 

@@ -308,6 +308,20 @@ def with_etc(change):
             'mount --bind %s /etc && exec "$@"' % folder, "sh"]
 
 
+@tap.test
+def what_is_covered_among_the_hashed_certificates_stays_covered():
+    # such a directory is copied: merged, it would show what the cover hides
+    if not os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
+        tap.skip("no certificates on this host")
+    secret = "/etc/ssl/certs/service.pem"
+    before = with_etc(lambda f: work.write(f + secret.removeprefix("/etc"), "SECRET-KEY-OF-A-SERVICE\n"))
+    r = box.run("cat %s; openssl verify -CApath /etc/ssl/certs $SSL_CERT_FILE; ls /etc/ssl/certs | wc -l; "
+                "grep ' /etc/ssl/certs ' /proc/mounts" % secret, before=before, user="root", cover=[secret])
+    tap.lacks(r.out, "SECRET")
+    tap.contains(r.out, ": OK\n%d\n" % (len(os.listdir("/etc/ssl/certs")) + 2))
+    tap.contains(r.out, "/etc/ssl/certs tmpfs ")
+
+
 def replace(folder, link=None, text=None):
     path = os.path.join(folder, "resolv.conf")
     if os.path.lexists(path):
