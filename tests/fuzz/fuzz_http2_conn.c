@@ -62,11 +62,13 @@ static int make_origin(struct upstream_pool *pool, bool http2) {
     must(url_host_parse(SLICE("a.test"), &origin.host, NULL) == 0, "a host");
     struct upstream_attempt *a = upstream_acquire(pool, &origin, &options, &callbacks, &link);
     must(a != NULL, "an attempt");
+    must(a->made == NULL, "an origin without connections of the input before");
+    a->site->speaks_http2 = http2;
+    a->site->no_websocket = false;
     if (http2) {
         struct io *io = io_open(base, fds[0], false, &no_events, NULL);
         must(io && up2_new(pool, a->site, io, &a->peer, false), "a connection of HTTP/2");
         a->counted = false;
-        a->site->speaks_http2 = true;
         upstream_cancel(a);
         return fds[1];
     }
@@ -227,19 +229,24 @@ static void check_http1(void) {
     must(!end || memmem(got.p, (size_t)(end + 2 - got.p), "\r\nHost: a.test\r\n", 16), "another Host");
 }
 
+/* Also what the pool keeps: the next input would get it, and find other numbers than it would alone. */
 static void check_gone(void) {
+    const struct upstream_pool *pool = engine->boxes->pool;
     struct engine_stats stats;
     for (int i = 0; i < GONE_TURNS; i++) {
         event_base_loop(base, EVLOOP_NONBLOCK);
         rig_records();
         engine_stats(engine, &stats);
-        if (stats.connections == 0 && stats.exchanges == 0 && engine->boxes->nstreams == 0)
+        if (stats.connections == 0 && stats.exchanges == 0 && engine->boxes->nstreams == 0 &&
+            upstream_pool_open(pool) == 0)
             break;
     }
     engine_reap(engine);
     must(stats.connections == 0, "a connection that stays");
     must(stats.exchanges == 0, "an exchange that stays");
     must(engine->boxes->nstreams == 0, "a stream that stays");
+    must(upstream_pool_open(pool) == 0 && upstream_pool_idle(pool) == 0,
+         "a connection to the origin that stays");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
