@@ -127,7 +127,7 @@ def clients_and_servers_of_all_kinds_for_some_seconds(t):
     # what make soak does for an hour; memory says nothing in so short a time
     h2.needed()
     work.need("git", "node", "redis-server")
-    r = subprocess.run([sys.executable, os.path.join(exeat.TOP, "tests/soak/run"), "--seconds", "5", "--limit", "1000000"],
+    r = subprocess.run([sys.executable, os.path.join(exeat.TOP, "tests/soak/run"), "--seconds", "5", "--limit", "1000000", "--limit-anonymous", "1000000"],
                        capture_output=True, text=True, timeout=140, check=False)
     tap.note(r.stdout, r.stderr)
     tap.equal(r.returncode, 0)

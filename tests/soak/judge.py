@@ -7,6 +7,7 @@ import collections
 import json
 import re
 
+HELD = re.compile(r"exeat: process (\d+) holds (\d+) bytes at ([\d.]+)$")
 ID = re.compile(r"\bq\d+-\d+\b")
 # Of these a request that was answered has one verdict by its id; the others may be asked for more than once (git), or have no
 # id in their records (a head that can't be read has no URL).
@@ -146,20 +147,36 @@ def slope(points):
     return sum((x - mx) * (y - my) for x, y in points) / below if below else 0.0
 
 
-def memory(samples, warm_up, limit_kib):
-    """`samples` are {"t", "role", "pid", "rss", "pss", "anon", "fds"}; what a process's own memory would grow by over the time
-    after the warm-up, by the line through its samples, is at most limit_kib. (What processes share is a table of fixed size,
-    whose pages come as they are written to.)"""
+def held(lines, processes, began):
+    """What the processes said of what they have allocated, as samples: {"t", "role", "held"}, in KiB."""
+    roles = {pid: role for role, pid in processes.items()}
+    roles[1] = "init"  # as it knows itself
+    found = [HELD.match(line) for line in lines]
+    return [{"t": float(m[3]) - began, "role": roles[int(m[1])], "held": int(m[2]) / 1024} for m in found if m and int(m[1]) in roles]
+
+
+def grown(points):
+    """By the line through (t, KiB); and words for the report."""
+    by = slope(points) * (points[-1][0] - points[0][0])
+    tenth = max(1, len(points) // 10)
+    first, last = (sorted(p for _, p in part)[len(part) // 2] for part in (points[:tenth], points[-tenth:]))
+    return by, {"first KiB": round(first), "last KiB": round(last), "grown by fit KiB": round(by), "most KiB": round(max(p for _, p in points))}
+
+
+def memory(samples, held_samples, warm_up, limits):
+    """`samples` are {"t", "role", "pid", "rss", "pss", "anon", "fds"}. What a process has allocated grows by at most limits.limit KiB
+    over the time after the warm-up, by the line through the samples of that; where there are none, its own memory grows by at most
+    limits.limit_anonymous. (What processes share is a table of fixed size, whose pages come as they are written to.)"""
     figures, findings = {}, []
     for role in sorted(set(s["role"] for s in samples)):
-        points = [(s["t"], s["anon"]) for s in samples if s["role"] == role and s["t"] >= warm_up]
-        if len(points) < 6:
-            continue
-        grown = slope(points) * (points[-1][0] - points[0][0])
-        tenth = max(1, len(points) // 10)
-        first, last = (sorted(p for _, p in part)[len(part) // 2] for part in (points[:tenth], points[-tenth:]))
-        figures[role] = {"first KiB": first, "last KiB": last, "grown by fit KiB": round(grown), "most KiB": max(p for _, p in points),
-                         "most PSS KiB": max(s["pss"] for s in samples if s["role"] == role)}
-        if grown > limit_kib:
-            findings.append("%s grew by %d KiB in %d s (limit %d)" % (role, grown, points[-1][0] - points[0][0], limit_kib))
+        figures[role] = {"most PSS KiB": max(s["pss"] for s in samples if s["role"] == role)}
+        judged = False
+        for kind, some, limit in (("held", held_samples, limits.limit), ("anon", samples, limits.limit_anonymous)):
+            points = [(s["t"], s[kind]) for s in some if s["role"] == role and s["t"] >= warm_up]
+            if len(points) < 6:
+                continue
+            by, figures[role][kind] = grown(points)
+            if by > limit and not judged:
+                findings.append("%s (%s) grew by %d KiB in %d s (limit %d)" % (role, kind, by, points[-1][0] - points[0][0], limit))
+            judged = True
     return figures, findings
