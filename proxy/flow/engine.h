@@ -36,9 +36,10 @@ struct engine_limits {
     unsigned
         handshake_ms; /* 30 s: first byte to end of the TLS handshake; over HTTP/2 from there to the client's word
                               on our settings */
-    unsigned head_ms;   /* 30 s: first byte of a request's head to its last */
-    unsigned idle_ms;   /* 5 min: a client's connection between two requests, and before the first byte */
-    unsigned answer_ms; /* 30 min: request sent to head of the answer, and between two pieces of an answer */
+    unsigned head_ms;    /* 30 s: first byte of a request's head to its last */
+    unsigned connect_ms; /* 30 s: of a connection to a server: upstream_config's, which has to be given it */
+    unsigned idle_ms;    /* 5 min: a client's connection between two requests, and before the first byte */
+    unsigned answer_ms;  /* 30 min: request sent to head of the answer, and between two pieces of an answer */
     unsigned
         body_ms; /* 10 min: between two pieces of a request's body, and until a client takes more of an answer */
     unsigned relay_ms;            /* 1 h: between two pieces, from either side, of a WebSocket */
@@ -52,7 +53,7 @@ struct engine_limits {
 };
 void engine_limits_default(struct engine_limits *limits);
 
-/* Sets one of the first six from "head=10s" (ms, s, m, h; up to a day, never 0). 0, or ERR_USAGE with a message for the
+/* Sets one of the first seven from "head=10s" (ms, s, m, h; up to a day, never 0). 0, or ERR_USAGE with a message for the
  * user; then nothing has changed. */
 int engine_limits_set_time(struct engine_limits *limits, struct slice text, struct errmsg *msg);
 

@@ -1,4 +1,5 @@
 #include "proxy/flow/engine.h"
+#include "proxy/upstream/upstream.h"
 
 #define DURATION_MAX (24u * 60 * 60 * 1000)
 
@@ -6,6 +7,7 @@ void engine_limits_default(struct engine_limits *limits) {
     *limits = (struct engine_limits){
         .handshake_ms = 30 * 1000,
         .head_ms = 30 * 1000,
+        .connect_ms = UPSTREAM_CONNECT_MS,
         .idle_ms = 5 * 60 * 1000,
         .answer_ms = 30 * 60 * 1000,
         .body_ms = 10 * 60 * 1000,
@@ -27,6 +29,7 @@ static const struct {
 } times[] = {
     {"handshake", offsetof(struct engine_limits, handshake_ms)},
     {"head", offsetof(struct engine_limits, head_ms)},
+    {"connect", offsetof(struct engine_limits, connect_ms)},
     {"idle", offsetof(struct engine_limits, idle_ms)},
     {"answer", offsetof(struct engine_limits, answer_ms)},
     {"body", offsetof(struct engine_limits, body_ms)},
@@ -64,6 +67,6 @@ int engine_limits_set_time(struct engine_limits *limits, struct slice text, stru
         return 0;
     }
     return errmsg_set(msg, ERR_USAGE,
-                      "'%.*s': there are limits for handshake, head, idle, answer, body and relay",
+                      "'%.*s': there are limits for handshake, head, connect, idle, answer, body and relay",
                       SLICE_ARG(name));
 }

@@ -326,7 +326,7 @@ static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
     a->counted = up == NULL; /* it counts by itself now */
     a->site->speaks_http2 = true;
     if (up && a->options.websocket) {
-        up2_ask(up, UPSTREAM_CONNECT_MS);
+        up2_ask(up, a->pool->upstream->config.connect_ms);
         a->asks = up;
         attempt_no_offer(a);
         return;
@@ -405,8 +405,8 @@ static void on_decided(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     if (!a->decided)
         attempt_fail(a, UPSTREAM_TIMEOUT, a->peer.len ? &a->peer : NULL,
-                     "no connection to %s within %d seconds", a->site->origin.host.text,
-                     UPSTREAM_CONNECT_MS / 1000);
+                     "no connection to %s within %g seconds", a->site->origin.host.text,
+                     p->upstream->config.connect_ms / 1000.0);
     if (a->made) {
         struct link *l = a->made;
         attempt_free(a);
@@ -473,7 +473,8 @@ static struct link *attempt_ready(struct upstream_attempt *a) {
 struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct upstream_origin *origin,
                                           const struct upstream_options *options,
                                           const struct upstream_callbacks *callbacks, void *arg) {
-    const struct timeval limit = {.tv_sec = UPSTREAM_CONNECT_MS / 1000};
+    unsigned ms = p->upstream->config.connect_ms;
+    const struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     struct site *site = site_get(p, origin, options);
     struct upstream_attempt *a = site ? calloc(1, sizeof *a) : NULL;
     if (!a) {
@@ -538,6 +539,8 @@ struct upstream *upstream_new(const struct upstream_config *config) {
     if (!u)
         return NULL;
     u->config = *config;
+    if (!u->config.connect_ms)
+        u->config.connect_ms = UPSTREAM_CONNECT_MS;
     SSL_CTX_sess_set_new_cb(config->tls, on_session);
     return u;
 }

@@ -67,6 +67,7 @@ struct upstream_config {
     struct resolver *resolver;      /* borrowed */
     struct ssl_ctx_st *tls;         /* borrowed; ca/upstream.h makes it, with the roots */
     const struct proxyenv *proxies; /* borrowed; NULL: none */
+    unsigned connect_ms;            /* until there is a verified connection; 0: UPSTREAM_CONNECT_MS */
 };
 
 struct upstream *upstream_new(const struct upstream_config *config); /* NULL when memory is short */

@@ -2,11 +2,13 @@
 is not. Each limit is set short (--time-limit) and the others are left long, so that no other can have ended it."""
 import time
 
+import client
 import exeat
 import h2
 import onehost
 import tap
-from servers import RawServer, response
+from raw import Listener
+from servers import RawServer, SinkServer, response
 
 # Inside: how long until the connection ends, or None.
 HELPERS = '''
@@ -198,6 +200,41 @@ def an_upstream_that_is_silent_or_stops(t):
     for got in r.reports:
         around(1, got[2])
     tap.equal([o["code"] for o in r.outcomes()], ["upstream-timeout"] * 3)
+
+
+class Dripping(Listener):
+    """Its ServerHello comes byte by byte, and never all of it."""
+
+    def serve(self, connection):
+        for byte in b"\x16\x03\x03\x40\x00" + b"\x02" * 300:
+            connection.send(bytes([byte]))
+            time.sleep(0.1)
+
+
+@tap.test
+def an_upstream_whose_handshake_does_not_end(t):
+    h2.needed()
+    silent, slow = t.use(SinkServer()), t.use(Dripping())
+    r = client.run("allow GET https://silent.test/ok\nallow GET https://slow.test/ok\n", [HELPERS, h2.CLIENT, '''
+        for host in ("silent.test", "slow.test"):
+            c = tls(host)
+            began = time.monotonic()
+            c.send("GET /ok HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" % host)
+            a = c.answer()
+            report(a.status, round(time.monotonic() - began, 1), a.body.decode())
+        c = h2("silent.test")
+        began = time.monotonic()
+        streams = [c.request("/ok", authority="silent.test") for _ in range(3)]
+        report([c.answer(s).status for s in streams], round(time.monotonic() - began, 1))
+    '''], resolve=[silent.resolve("silent.test"), slow.resolve("slow.test")], flags=["--time-limit", "connect=1s"])
+    for status, seconds, body in r.reports[:2]:
+        tap.equal(status, 504)
+        around(1, seconds)
+        tap.contains(body, "within 1 seconds")
+    tap.equal(r.reports[2][0], [504] * 3)
+    around(1, r.reports[2][1])
+    tap.equal([o["code"] for o in r.outcomes()], ["upstream-timeout"] * 5)
+    tap.ok(silent.received and len(slow.connections) == 1, "nobody came there")
 
 
 # ---- HTTP/2 ----
