@@ -1,22 +1,24 @@
 #include "ca/leaf.h"
 
 #include <openssl/err.h>
+#include <openssl/provider.h>
 #include <openssl/rand.h>
+#include <openssl/sha.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "ca/root.h"
 
-/* One name. It is in the table from the first question on; in the order of use only while it has a context.
- * */
+/* One name. It is in the table from the first question on; in the order of use only while it has a
+ * certificate. */
 struct leaf {
     struct leaf *chain;         /* next in the bucket */
     struct leaf *newer, *older; /* order of use */
     uint64_t hash;
-    SSL_CTX *ctx;       /* NULL: pending */
-    int64_t good_until; /* of ctx: from then on it is not handed out */
-    int64_t refresh_at; /* of ctx: from then on the keeper is asked for another one */
+    X509 *cert;         /* NULL: pending */
+    int64_t good_until; /* of cert: from then on it is not handed out */
+    int64_t refresh_at; /* of cert: from then on the keeper is asked for another one */
     bool asked;         /* a question is under way; set by ask_for, cleared by its answer */
     struct leaf_waiter *waiters;
     size_t n;
@@ -25,7 +27,9 @@ struct leaf {
 
 struct leaf_cache {
     struct leaf_config config;
+    OSSL_LIB_CTX *bare;
     EVP_PKEY *key;
+    SSL_CTX *ctx;
     unsigned char *spki;
     int spki_n;
     uint64_t seed;
@@ -66,19 +70,19 @@ static void order_front(struct leaf_cache *cache, struct leaf *l) {
     cache->newest = l;
 }
 
-/* Takes the context away, so that the name counts as pending (if asked) or is about to be removed. */
-static void drop_ctx(struct leaf_cache *cache, struct leaf *l) {
-    if (!l->ctx)
+/* Takes the certificate away, so that the name counts as pending (if asked) or is about to be removed. */
+static void drop_cert(struct leaf_cache *cache, struct leaf *l) {
+    if (!l->cert)
         return;
     order_remove(cache, l);
-    SSL_CTX_free(l->ctx);
-    l->ctx = NULL;
+    X509_free(l->cert);
+    l->cert = NULL;
     cache->stats.pending++;
 }
 
 static void remove_leaf(struct leaf_cache *cache, struct leaf *l) {
     struct leaf **p = &cache->buckets[l->hash & cache->mask];
-    drop_ctx(cache, l);
+    drop_cert(cache, l);
     while (*p != l)
         p = &(*p)->chain;
     *p = l->chain;
@@ -129,41 +133,110 @@ void leaf_cancel(struct leaf_waiter *w) {
 
 /* Hands one answer to all in `*waiters`. They are moved to a list of the cache's own first: a callback may do
  * what it likes with other waiters, and the leaf may be gone after it. */
-static void tell(struct leaf_cache *cache, struct leaf_waiter **waiters, SSL_CTX *ctx, int err,
+static void tell(struct leaf_cache *cache, struct leaf_waiter **waiters, X509 *cert, int err,
                  const char *why) {
     struct leaf_waiter *w;
     while ((w = *waiters)) {
         leaf_cancel(w);
         wait_on(&cache->told, w);
     }
-    if (ctx)
-        SSL_CTX_up_ref(ctx);
+    if (cert)
+        X509_up_ref(cert);
     while ((w = cache->told)) {
         leaf_cancel(w);
-        w->done(w, ctx, err, why);
+        w->done(w, cert, err, why);
     }
-    SSL_CTX_free(ctx);
+    X509_free(cert);
 }
 
-/* --- contexts ------------------------------------------------------------------------------------------- */
+/* --- the context and the key ------------------------------------------------------------------------------ */
 
-static SSL_CTX *make_ctx(struct leaf_cache *cache, X509 *cert) {
+/*
+ * All that is the same for every name. No chain is looked for: there is none, since the root is the client's,
+ * and OpenSSL would go through a whole verification in each handshake to find that out.
+ */
+static SSL_CTX *make_ctx(const struct leaf_config *config, EVP_PKEY *key) {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     if (!ctx)
         return NULL;
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
     /* resumption by tickets alone: nothing is kept for a client here */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1);
     /* the client's word is not asked for: no certificate of its own could mean anything here */
     SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
-    if (SSL_CTX_use_certificate(ctx, cert) == 1 && SSL_CTX_use_PrivateKey(ctx, cache->key) == 1 &&
-        (!cache->config.setup || cache->config.setup(cache->config.arg, ctx) == 0))
+    if (SSL_CTX_use_PrivateKey(ctx, key) == 1 && (!config->setup || config->setup(config->arg, ctx) == 0))
         return ctx;
     SSL_CTX_free(ctx);
+    return NULL;
+}
+
+SSL_CTX *leaf_cache_context(const struct leaf_cache *cache) {
+    return cache->ctx;
+}
+
+int leaf_use(SSL *ssl, X509 *cert, struct slice name) {
+    unsigned char id[SHA256_DIGEST_LENGTH];
+    SHA256((const unsigned char *)name.p, name.n, id);
+    if (SSL_use_certificate(ssl, cert) == 1 && SSL_set_session_id_context(ssl, id, sizeof id) == 1)
+        return 0;
+    ERR_clear_error();
+    return ERR_CRYPTO;
+}
+
+/* --- certificates --------------------------------------------------------------------------------------- */
+
+/*
+ * OpenSSL 3.0 decodes the public key of a certificate as it reads it, and to find a decoder it goes through all
+ * that it has: 150 us, several times the cost of minting. Ours is always the same key, which is at hand. So a
+ * leaf is read in a library context that has no decoders (no algorithms at all), its key is compared byte by
+ * byte, and the object that we have takes its place.
+ */
+static OSSL_LIB_CTX *make_bare(void) {
+    OSSL_LIB_CTX *bare = OSSL_LIB_CTX_new();
+    if (bare && OSSL_PROVIDER_load(bare, "null"))
+        return bare;
+    OSSL_LIB_CTX_free(bare);
+    return NULL;
+}
+
+/*
+ * A key that goes into a certificate as it is: in OpenSSL 3.0 that is one that was read without decoders. Any
+ * other is encoded, and decoded, each time.
+ */
+static EVP_PKEY *make_key(OSSL_LIB_CTX *bare) {
+    unsigned char *bytes = NULL;
+    EVP_PKEY *made = EVP_EC_gen("P-256");
+    int n = made ? i2d_PrivateKey(made, &bytes) : -1;
+    const unsigned char *p = bytes;
+    EVP_PKEY *read = n > 0 ? d2i_PrivateKey_ex(EVP_PKEY_EC, NULL, &p, n, bare, NULL) : NULL;
+    if (n > 0)
+        OPENSSL_clear_free(bytes, (size_t)n);
+    if (!read)
+        return made;
+    EVP_PKEY_free(made);
+    return read;
+}
+
+/* The certificate in `der`, which must be for our key and have nothing behind it; or NULL. */
+static X509 *read_cert(struct leaf_cache *cache, struct slice der) {
+    const unsigned char *p = (const unsigned char *)der.p;
+    unsigned char spki[CA_SPKI_MAX], *end = spki;
+    X509 *cert = X509_new_ex(cache->bare, NULL);
+    if (!cert || der.n == 0 || der.n > CA_DER_MAX ||
+        !ASN1_item_d2i_ex((ASN1_VALUE **)&cert, &p, (long)der.n, ASN1_ITEM_rptr(X509), cache->bare, NULL) ||
+        p != (const unsigned char *)der.p + der.n)
+        goto fail;
+    X509_PUBKEY *key = X509_get_X509_PUBKEY(cert);
+    if (i2d_X509_PUBKEY(key, NULL) != cache->spki_n || i2d_X509_PUBKEY(key, &end) != cache->spki_n ||
+        memcmp(spki, cache->spki, (size_t)cache->spki_n) != 0 || X509_set_pubkey(cert, cache->key) != 1)
+        goto fail;
+    return cert;
+fail:
+    X509_free(cert);
     return NULL;
 }
 
@@ -172,20 +245,17 @@ static int64_t end_of(const X509 *cert) {
     return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) ? (int64_t)timegm(&tm) : 0;
 }
 
-/* Reads the keeper's answer into a context for `l`. 0 or ERR_CRYPTO; then `l` is as it was. */
+/* Reads the keeper's answer for `l`. 0 or ERR_CRYPTO; then `l` is as it was. */
 static int take_cert(struct leaf_cache *cache, struct leaf *l, struct slice der, int64_t now) {
-    const unsigned char *p = (const unsigned char *)der.p;
-    SSL_CTX *ctx = NULL;
-    X509 *cert = der.n && der.n <= CA_DER_MAX ? d2i_X509(NULL, &p, (long)der.n) : NULL;
-    int64_t end = cert && p == (const unsigned char *)der.p + der.n ? end_of(cert) : 0;
-    if (end > now)
-        ctx = make_ctx(cache, cert);
-    X509_free(cert);
+    X509 *cert = read_cert(cache, der);
+    int64_t end = cert ? end_of(cert) : 0;
     ERR_clear_error();
-    if (!ctx)
+    if (end <= now) {
+        X509_free(cert);
         return ERR_CRYPTO;
-    drop_ctx(cache, l);
-    l->ctx = ctx;
+    }
+    drop_cert(cache, l);
+    l->cert = cert;
     cache->stats.pending--;
     order_front(cache, l);
     /* a handshake that begins just before the end must not finish behind it */
@@ -204,20 +274,20 @@ static int ask_for(struct leaf_cache *cache, struct leaf *l) {
                              slice_make(cache->spki, (size_t)cache->spki_n));
 }
 
-/* A context that gets old: asked for anew, while the old one serves on. */
+/* A certificate that gets old: asked for anew, while the old one serves on. */
 static void refresh(struct leaf_cache *cache, struct leaf *l, struct slice name) {
     if (ask_for(cache, l) && (l = find(cache, name)))
         l->asked = false;
 }
 
 int leaf_cache_get(struct leaf_cache *cache, struct slice name, int64_t now, struct leaf_waiter *w,
-                   SSL_CTX **ctx) {
+                   X509 **cert) {
     if (name.n == 0 || name.n > UINT16_MAX)
         return ERR_PARSE;
     struct leaf *l = find(cache, name);
-    if (l && l->ctx && now >= l->good_until)
-        drop_ctx(cache, l);
-    if (l && l->ctx) {
+    if (l && l->cert && now >= l->good_until)
+        drop_cert(cache, l);
+    if (l && l->cert) {
         cache->stats.hits++;
         order_remove(cache, l);
         order_front(cache, l);
@@ -225,8 +295,8 @@ int leaf_cache_get(struct leaf_cache *cache, struct slice name, int64_t now, str
             refresh(cache, l, name);
         /* the answer may have come at once, or room been made for another name */
         l = find(cache, name);
-        *ctx = l ? l->ctx : NULL;
-        return *ctx ? 0 : ERR_INTERNAL;
+        *cert = l ? l->cert : NULL;
+        return *cert ? 0 : ERR_INTERNAL;
     }
     if (!l && !(l = add_leaf(cache, name)))
         return cache->oldest ? ERR_NOMEM : ERR_LIMIT;
@@ -236,7 +306,7 @@ int leaf_cache_get(struct leaf_cache *cache, struct slice name, int64_t now, str
         return ERR_AGAIN;
     l = find(cache, name);
     leaf_cancel(w);
-    if (l && !l->ctx)
+    if (l && !l->cert)
         leaf_cache_fail(cache, name, r, err_text(r));
     return r;
 }
@@ -251,7 +321,7 @@ int leaf_cache_put(struct leaf_cache *cache, struct slice name, struct slice der
         return r;
     }
     l->asked = false;
-    tell(cache, &l->waiters, l->ctx, 0, NULL);
+    tell(cache, &l->waiters, l->cert, 0, NULL);
     return 0;
 }
 
@@ -261,7 +331,7 @@ void leaf_cache_fail(struct leaf_cache *cache, struct slice name, int err, const
         return;
     cache->stats.failed++;
     l->asked = false;
-    if (l->ctx)
+    if (l->cert)
         return; /* nobody waits for what is there */
     struct leaf_waiter *waiters = l->waiters;
     if (waiters)
@@ -285,9 +355,11 @@ int leaf_cache_new(const struct leaf_config *config, struct leaf_cache **out, st
         buckets *= 2;
     cache->mask = buckets - 1;
     cache->buckets = calloc(buckets, sizeof(struct leaf *));
-    cache->key = EVP_EC_gen("P-256");
+    cache->bare = make_bare();
+    cache->key = cache->bare ? make_key(cache->bare) : NULL;
     cache->spki_n = cache->key ? i2d_PUBKEY(cache->key, &cache->spki) : -1;
-    if (!cache->buckets || cache->spki_n <= 0 ||
+    cache->ctx = cache->spki_n > 0 && cache->spki_n <= CA_SPKI_MAX ? make_ctx(config, cache->key) : NULL;
+    if (!cache->buckets || !cache->ctx ||
         RAND_bytes((unsigned char *)&cache->seed, sizeof cache->seed) != 1) {
         leaf_cache_free(cache);
         ERR_clear_error();
@@ -310,7 +382,9 @@ void leaf_cache_free(struct leaf_cache *cache) {
     }
     free(cache->buckets);
     OPENSSL_free(cache->spki);
+    SSL_CTX_free(cache->ctx);
     EVP_PKEY_free(cache->key);
+    OSSL_LIB_CTX_free(cache->bare);
     free(cache);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The worker's side of certificates: one key for the whole process, and a bounded cache from names to server
- * contexts.
+ * The worker's side of certificates: one key and one server context for the whole process, and a bounded cache
+ * from names to certificates for that key.
  *
  * A leaf is wanted before a handshake starts (the name is known from the ClientHello), so nothing blocks
  * inside of OpenSSL:
@@ -13,8 +13,9 @@
  * the answer, later or at once (from within `ask`). One question is under way for a name, however many wait
  * for it.
  *
- * A context is made once for a name: certificate, key, TLS 1.2 or better, tickets for resumption good for
- * this name alone. Nothing is loaded from a file, so all of this works after confinement.
+ * The context has the key, and takes TLS 1.2 or better; leaf_use gives a handshake that has begun in it the
+ * certificate of its name, and binds tickets for resumption to that name. So a name costs its certificate
+ * and no more. Nothing is loaded from a file, so all of this works after confinement.
  *
  * Not thread-safe. Callbacks run inside of leaf_cache_put and leaf_cache_fail; they may call leaf_cache_get
  * and leaf_cancel.
@@ -32,10 +33,10 @@
 struct leaf_cache;
 
 /* Embedded in whatever waits (a connection), which cancels it before it goes away; zero-initialised. `done`
- * is called once, unless leaf_cancel was called first: err 0 with `ctx`, which is good until `done` returns
- * (SSL_new takes a reference of its own); else `ctx` is NULL and `why` says why. */
+ * is called once, unless leaf_cancel was called first: err 0 with `cert`, which is good until `done` returns
+ * (leaf_use takes a reference of its own); else `cert` is NULL and `why` says why. */
 struct leaf_waiter {
-    void (*done)(struct leaf_waiter *w, SSL_CTX *ctx, int err, const char *why);
+    void (*done)(struct leaf_waiter *w, X509 *cert, int err, const char *why);
     struct leaf_waiter *next, **link; /* the cache's; link is NULL when nothing is awaited */
 };
 
@@ -46,27 +47,38 @@ struct leaf_config {
      * failure is the answer. */
     int (*ask)(void *arg, struct slice name, struct slice spki);
 
-    /* May add to a context before its first use (ALPN, info callbacks, buffers). NULL: nothing to add. */
+    /* May add to the context before its first use (ALPN, the callback on hellos, options). NULL: nothing to
+     * add. */
     int (*setup)(void *arg, SSL_CTX *ctx);
 
     void *arg;
 };
 
-/* Makes the process's leaf key and an empty cache. 0, ERR_NOMEM or ERR_CRYPTO. */
+/* Makes the process's leaf key, the context and an empty cache. 0, ERR_NOMEM or ERR_CRYPTO. */
 int leaf_cache_new(const struct leaf_config *config, struct leaf_cache **out, struct errmsg *msg);
 
-/* Waiters are forgotten, not called. Contexts in use live on by their SSLs' references. */
+/* Waiters are forgotten, not called. No handshake of the context may be under way. */
 void leaf_cache_free(struct leaf_cache *cache);
 
+/* The context of every handshake, for SSL_new. It has no certificate: see leaf_use. Borrowed. */
+SSL_CTX *leaf_cache_context(const struct leaf_cache *cache);
+
 /*
- * The context for `name` (canonical, as for ca_mint) at `now`, seconds since 1970.
- * 0: *ctx is ready, borrowed until the next call into the cache.
+ * The certificate for `name` (canonical, as for ca_mint) at `now`, seconds since 1970.
+ * 0: *cert is ready, borrowed until the next call into the cache.
  * ERR_AGAIN: asked for; `w` is told. `w` must not be waiting already.
  * Else an error at once, `w` is not told: ERR_LIMIT (too many names are pending), ERR_NOMEM, or what `ask`
  * returned.
  */
 int leaf_cache_get(struct leaf_cache *cache, struct slice name, int64_t now, struct leaf_waiter *w,
-                   SSL_CTX **ctx);
+                   X509 **cert);
+
+/*
+ * A handshake in the cache's context goes on as `name`: it gets `cert`, which the cache has for that name. To
+ * be called before the hello is answered (SSL_CTX_set_client_hello_cb, and while it is suspended there).
+ * Returns 0 or ERR_CRYPTO.
+ */
+int leaf_use(SSL *ssl, X509 *cert, struct slice name);
 
 /* `w` is not told any more. Nothing happens if it does not wait. */
 void leaf_cancel(struct leaf_waiter *w);
@@ -77,7 +89,7 @@ void leaf_cancel(struct leaf_waiter *w);
  */
 int leaf_cache_put(struct leaf_cache *cache, struct slice name, struct slice der, int64_t now);
 
-/* The keeper's answer for `name`: none. A context that is still good stays in use. */
+/* The keeper's answer for `name`: none. A certificate that is still good stays in use. */
 void leaf_cache_fail(struct leaf_cache *cache, struct slice name, int err, const char *why);
 
 /* The public key in DER; borrowed. */

@@ -118,10 +118,8 @@ void conn_enter(struct conn *conn, enum conn_state state);
 
 /* `hello` are the first bytes: TLS begins. */
 void conn_tls_begin(struct conn *conn);
-/* What each leaf's context gets: ALPN, the callback on hellos, limits. For leaf_config.setup. */
+/* What the context of all handshakes gets: ALPN, the callback on hellos, options. For leaf_config.setup. */
 int conn_tls_setup(void *arg, SSL_CTX *ctx);
-/* A context for the first bytes of every handshake; the leaf's takes its place. NULL: ERR_CRYPTO. */
-SSL_CTX *conn_tls_context(void);
 
 /* The length of the ClientHello that `data`, the first bytes, begins; 0: not known yet. Follows records of any size. */
 size_t conn_hello_length(struct slice data);

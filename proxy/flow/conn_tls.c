@@ -36,7 +36,7 @@ size_t conn_hello_length(struct slice data) {
     return 4 + ((size_t)first[1] << 16 | (size_t)first[2] << 8 | first[3]);
 }
 
-/* ---- contexts ---- */
+/* ---- the context ---- */
 
 /* May HTTP/2 be spoken over this? With TLS 1.2 not by the ciphers of RFC 9113's appendix A: all but those with an
  * ephemeral key and authenticated encryption. */
@@ -75,30 +75,16 @@ static int conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *
     return SSL_TLSEXT_ERR_OK;
 }
 
-int conn_tls_setup(void *arg, SSL_CTX *ctx) {
-    (void)arg;
-    SSL_CTX_set_alpn_select_cb(ctx, conn_select_alpn, NULL);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-    return 0;
-}
-
 static int conn_on_hello(SSL *ssl, int *alert, void *arg);
 
-SSL_CTX *conn_tls_context(void) {
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-    if (!ctx)
-        return NULL;
-    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+int conn_tls_setup(void *arg, SSL_CTX *ctx) {
+    (void)arg;
     /* A truncated request is told by its own framing, a missing close_notify by io's end: OpenSSL is not to hide it. */
     SSL_CTX_clear_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                 SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_num_tickets(ctx, 1);
-    SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"exeat", 5);
+    SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_client_hello_cb(ctx, conn_on_hello, NULL);
-    conn_tls_setup(NULL, ctx);
-    return ctx;
+    SSL_CTX_set_alpn_select_cb(ctx, conn_select_alpn, NULL);
+    return 0;
 }
 
 /* ---- the hello ---- */
@@ -153,20 +139,20 @@ static int conn_take_sni(struct conn *conn, SSL *ssl) {
     return 0;
 }
 
-static void conn_on_leaf(struct leaf_waiter *w, SSL_CTX *ctx, int err, const char *why);
+static void conn_on_leaf(struct leaf_waiter *w, X509 *cert, int err, const char *why);
 
 /* The first look at the hello: asks for the leaf. */
 static void conn_ask_leaf(struct conn *conn, SSL *ssl) {
     int r = conn_take_sni(conn, ssl);
     if (r == 0) {
-        SSL_CTX *ctx = NULL;
+        X509 *cert = NULL;
         conn->leaf.done = conn_on_leaf;
         r = leaf_cache_get(conn->box->engine->leaves, url_host_slice(&conn->sni),
-                           (int64_t)(clock_wall_ms() / 1000), &conn->leaf, &ctx);
+                           (int64_t)(clock_wall_ms() / 1000), &conn->leaf, &cert);
         if (r == ERR_AGAIN)
             return;
-        if (r == 0 && !SSL_set_SSL_CTX(ssl, ctx))
-            r = ERR_CRYPTO;
+        if (r == 0)
+            r = leaf_use(ssl, cert, url_host_slice(&conn->sni));
         if (r)
             conn_hello_refused(conn, "no-certificate", "no certificate could be made for this name");
     }
@@ -190,12 +176,12 @@ static int conn_on_hello(SSL *ssl, int *alert, void *arg) {
     return SSL_CLIENT_HELLO_ERROR;
 }
 
-static void conn_on_leaf(struct leaf_waiter *w, SSL_CTX *ctx, int err, const char *why) {
+static void conn_on_leaf(struct leaf_waiter *w, X509 *cert, int err, const char *why) {
     struct conn *conn = (struct conn *)((char *)w - offsetof(struct conn, leaf));
     if (conn->state != CONN_HELLO)
         return;
-    if (!err && !SSL_set_SSL_CTX(conn->io->ssl, ctx))
-        err = ERR_CRYPTO;
+    if (!err)
+        err = leaf_use(conn->io->ssl, cert, url_host_slice(&conn->sni));
     if (err) {
         log_warn("no certificate for %.*s: %s", SLICE_ARG(url_host_slice(&conn->sni)),
                  why ? why : err_text(err));
@@ -203,16 +189,13 @@ static void conn_on_leaf(struct leaf_waiter *w, SSL_CTX *ctx, int err, const cha
     }
     conn->leaf_known = true;
     conn->leaf_err = err;
-    if (!err)
-        conn_enter(conn,
-                   CONN_SHAKE); /* the leaf's context has no callback on hellos: it is not called again */
     if (io_suspended(conn->io))
         io_handshake(conn->io);
 }
 
 void conn_tls_begin(struct conn *conn) {
     struct engine *engine = conn->box->engine;
-    SSL *ssl = SSL_new(engine->tls);
+    SSL *ssl = SSL_new(leaf_cache_context(engine->leaves));
     conn_enter(conn, CONN_HELLO);
     if (!ssl || io_unread(conn->io, buf_slice(&conn->in))) {
         SSL_free(ssl);

@@ -124,8 +124,6 @@ int engine_new(const struct engine_config *config, struct engine **out, struct e
     engine->config.ca_pem = buf_slice(&engine->ca_pem);
     if (r == 0)
         r = leaf_cache_new(&leaves, &engine->leaves, msg);
-    if (r == 0 && !(engine->tls = conn_tls_context()))
-        r = errmsg_set(msg, ERR_CRYPTO, "no TLS context could be made");
     if (r) {
         engine_free(engine);
         return r;
@@ -175,7 +173,6 @@ void engine_free(struct engine *engine) {
         free(x);
     }
     leaf_cache_free(engine->leaves);
-    SSL_CTX_free(engine->tls);
     bindings_free(engine->bindings);
     watch_table_free(engine->watched);
     buf_release(&engine->text);

@@ -57,7 +57,6 @@ struct box {
 
 struct engine {
     struct engine_config config;
-    SSL_CTX *tls; /* of every handshake until its leaf is known */
     struct leaf_cache *leaves;
     struct bindings *bindings;
     struct watch_table *watched; /* NULL: no secret is to be looked for */

@@ -89,6 +89,25 @@ def sessions_are_resumed(t):
 
 
 @tap.test
+def a_session_is_resumed_under_its_own_name_alone(t):
+    r, _ = run(t, '''
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = ssl.create_default_context()
+            context.maximum_version = version
+            session, seen = None, []
+            for name in ("a.test", "b.test", "a.test"):
+                s = context.wrap_socket(socket.create_connection((name, 443)), server_hostname=name, session=session)
+                c = Connection(s)
+                c.get("/x")
+                seen.append(s.session_reused)
+                session = session or s.session
+                s.close()
+            report(seen)
+    ''', policy="allow GET https://a.test/**\nallow GET https://b.test/**\n")
+    tap.equal(r.reports, [[False, False, True]] * 2)
+
+
+@tap.test
 def clear_http_to_another_address_than_the_name_s_goes_to_the_name(t):
     evil = t.use(SinkServer())
     good = t.use(RawServer())

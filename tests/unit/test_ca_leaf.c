@@ -1,4 +1,4 @@
-/* ca/leaf and ca/upstream: the cache of contexts, and handshakes between the two over memory. */
+/* ca/leaf and ca/upstream: the cache of certificates, and handshakes between the two over memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,16 +28,16 @@ struct state {
 struct waiting {
     struct leaf_waiter w; /* first */
     int told, err;
-    SSL_CTX *ctx;
+    X509 *cert;
     struct leaf_waiter *cancels;
 };
 
-static void on_done(struct leaf_waiter *w, SSL_CTX *ctx, int err, const char *why) {
+static void on_done(struct leaf_waiter *w, X509 *cert, int err, const char *why) {
     struct waiting *me = (struct waiting *)w;
     me->told++;
     me->err = err;
-    me->ctx = ctx;
-    assert_true(err == 0 ? ctx && !why : !ctx && why);
+    me->cert = cert;
+    assert_true(err == 0 ? cert && !why : !cert && why);
     if (me->cancels)
         leaf_cancel(me->cancels);
 }
@@ -89,38 +89,38 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static int get(struct state *s, const char *name, int64_t now, struct waiting *w, SSL_CTX **ctx) {
+static int get(struct state *s, const char *name, int64_t now, struct waiting *w, X509 **cert) {
     w->w.done = on_done;
-    *ctx = NULL;
-    return leaf_cache_get(s->cache, slice_str(name), now, &w->w, ctx);
+    *cert = NULL;
+    return leaf_cache_get(s->cache, slice_str(name), now, &w->w, cert);
 }
 
-static SSL_CTX *ready(struct state *s, const char *name, int64_t now) {
+static X509 *ready(struct state *s, const char *name, int64_t now) {
     struct waiting w = {.told = 0};
-    SSL_CTX *ctx;
-    if (get(s, name, now, &w, &ctx) == ERR_AGAIN) {
+    X509 *cert;
+    if (get(s, name, now, &w, &cert) == ERR_AGAIN) {
         assert_int_equal(answer(s, name, now), 0);
         assert_int_equal(w.told, 1);
-        ctx = w.ctx;
+        cert = w.cert;
     }
-    assert_non_null(ctx);
-    return ctx;
+    assert_non_null(cert);
+    return cert;
 }
 
 static void test_absent_pending_ready(void **state) {
     struct state *s = *state;
     struct waiting a = {.told = 0}, b = {.told = 0}, c = {.told = 0};
-    SSL_CTX *ctx;
-    assert_int_equal(get(s, "a.test", NOW, &a, &ctx), ERR_AGAIN);
-    assert_int_equal(get(s, "a.test", NOW, &b, &ctx), ERR_AGAIN);
+    X509 *cert;
+    assert_int_equal(get(s, "a.test", NOW, &a, &cert), ERR_AGAIN);
+    assert_int_equal(get(s, "a.test", NOW, &b, &cert), ERR_AGAIN);
     assert_int_equal(s->asked, 1);
     assert_string_equal(s->name, "a.test");
     assert_true(slice_eq(s->key, leaf_cache_spki(s->cache)));
     assert_int_equal(answer(s, "a.test", NOW), 0);
     assert_int_equal(a.told + b.told, 2);
-    assert_ptr_equal(a.ctx, b.ctx);
-    assert_int_equal(get(s, "a.test", NOW, &c, &ctx), 0);
-    assert_ptr_equal(ctx, a.ctx);
+    assert_ptr_equal(a.cert, b.cert);
+    assert_int_equal(get(s, "a.test", NOW, &c, &cert), 0);
+    assert_ptr_equal(cert, a.cert);
     assert_int_equal(c.told, 0);
     assert_int_equal(s->asked, 1);
     assert_int_equal(s->set_up, 1);
@@ -132,34 +132,34 @@ static void test_absent_pending_ready(void **state) {
 static void test_at_once(void **state) {
     struct state *s = *state;
     struct waiting w = {.told = 0};
-    SSL_CTX *ctx;
+    X509 *cert;
     s->at_once = true;
-    assert_int_equal(get(s, "a.test", NOW, &w, &ctx), ERR_AGAIN);
+    assert_int_equal(get(s, "a.test", NOW, &w, &cert), ERR_AGAIN);
     assert_int_equal(w.told, 1);
-    assert_int_equal(get(s, "a.test", NOW, &w, &ctx), 0);
+    assert_int_equal(get(s, "a.test", NOW, &w, &cert), 0);
 }
 
 static void test_failures(void **state) {
     struct state *s = *state;
     struct waiting a = {.told = 0}, b = {.told = 0};
-    SSL_CTX *ctx;
+    X509 *cert;
     struct leaf_stats st;
     s->ask_fails = ERR_EOF;
-    assert_int_equal(get(s, "a.test", NOW, &a, &ctx), ERR_EOF);
+    assert_int_equal(get(s, "a.test", NOW, &a, &cert), ERR_EOF);
     assert_int_equal(a.told, 0);
     s->ask_fails = 0;
-    assert_int_equal(get(s, "a.test", NOW, &a, &ctx), ERR_AGAIN);
+    assert_int_equal(get(s, "a.test", NOW, &a, &cert), ERR_AGAIN);
     leaf_cache_fail(s->cache, SLICE("a.test"), ERR_CRYPTO, "no");
     assert_int_equal(a.told, 1);
     assert_int_equal(a.err, ERR_CRYPTO);
     leaf_cache_fail(s->cache, SLICE("a.test"), ERR_CRYPTO, "no");
     assert_int_equal(a.told, 1);
     /* a certificate that is none, and one for another key */
-    assert_int_equal(get(s, "a.test", NOW, &b, &ctx), ERR_AGAIN);
+    assert_int_equal(get(s, "a.test", NOW, &b, &cert), ERR_AGAIN);
     assert_int_equal(leaf_cache_put(s->cache, SLICE("a.test"), SLICE("0\003\002\001\001"), NOW), ERR_CRYPTO);
     assert_int_equal(b.told, 1);
     assert_int_equal(b.err, ERR_CRYPTO);
-    assert_int_equal(get(s, "a.test", NOW, &b, &ctx), ERR_AGAIN);
+    assert_int_equal(get(s, "a.test", NOW, &b, &cert), ERR_AGAIN);
     unsigned char *bytes;
     EVP_PKEY *other = new_key(&bytes, &s->key);
     assert_int_equal(answer(s, "a.test", NOW), ERR_CRYPTO);
@@ -174,10 +174,10 @@ static void test_failures(void **state) {
 static void test_cancel(void **state) {
     struct state *s = *state;
     struct waiting a = {.told = 0}, b = {.told = 0}, c = {.told = 0};
-    SSL_CTX *ctx;
-    get(s, "a.test", NOW, &a, &ctx);
-    get(s, "a.test", NOW, &b, &ctx);
-    get(s, "a.test", NOW, &c, &ctx);
+    X509 *cert;
+    get(s, "a.test", NOW, &a, &cert);
+    get(s, "a.test", NOW, &b, &cert);
+    get(s, "a.test", NOW, &c, &cert);
     leaf_cancel(&b.w);
     leaf_cancel(&b.w);
     /* whoever is told first cancels the other */
@@ -187,7 +187,7 @@ static void test_cancel(void **state) {
     assert_int_equal(a.told + c.told, 1);
     assert_int_equal(b.told, 0);
     /* a cache that goes away tells nobody */
-    get(s, "b.test", NOW, &b, &ctx);
+    get(s, "b.test", NOW, &b, &cert);
     leaf_cache_free(s->cache);
     s->cache = NULL;
     assert_int_equal(b.told, 0);
@@ -217,15 +217,15 @@ static void test_bounded(void **state) {
 static void test_too_many_pending(void **state) {
     struct state *s = *state;
     struct waiting w[5] = {{.told = 0}};
-    SSL_CTX *ctx;
+    X509 *cert;
     char name[32];
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof name, "n%d.test", i);
-        assert_int_equal(get(s, name, NOW, &w[i], &ctx), ERR_AGAIN);
+        assert_int_equal(get(s, name, NOW, &w[i], &cert), ERR_AGAIN);
     }
-    assert_int_equal(get(s, "n4.test", NOW, &w[4], &ctx), ERR_LIMIT);
+    assert_int_equal(get(s, "n4.test", NOW, &w[4], &cert), ERR_LIMIT);
     assert_int_equal(answer(s, "n0.test", NOW), 0);
-    assert_int_equal(get(s, "n4.test", NOW, &w[4], &ctx), ERR_AGAIN);
+    assert_int_equal(get(s, "n4.test", NOW, &w[4], &cert), ERR_AGAIN);
     assert_int_equal(s->asked, 5);
     for (int i = 0; i < 5; i++)
         leaf_cancel(&w[i].w);
@@ -235,30 +235,30 @@ static void test_too_many_pending(void **state) {
 static void test_expiry(void **state) {
     struct state *s = *state;
     struct waiting w = {.told = 0};
-    SSL_CTX *ctx;
+    X509 *cert;
     s->life = 3000;
-    SSL_CTX *first = ready(s, "a.test", NOW);
+    X509 *first = ready(s, "a.test", NOW);
     assert_ptr_equal(ready(s, "a.test", NOW + 1900), first);
     assert_int_equal(s->asked, 1);
-    assert_int_equal(get(s, "a.test", NOW + 2100, &w, &ctx), 0);
-    assert_ptr_equal(ctx, first);
+    assert_int_equal(get(s, "a.test", NOW + 2100, &w, &cert), 0);
+    assert_ptr_equal(cert, first);
     assert_int_equal(s->asked, 2);
-    assert_int_equal(get(s, "a.test", NOW + 2101, &w, &ctx), 0); /* one question at a time */
+    assert_int_equal(get(s, "a.test", NOW + 2101, &w, &cert), 0); /* one question at a time */
     assert_int_equal(s->asked, 2);
     leaf_cache_fail(s->cache, SLICE("a.test"), ERR_CRYPTO, "no");
-    assert_int_equal(get(s, "a.test", NOW + 2102, &w, &ctx), 0);
+    assert_int_equal(get(s, "a.test", NOW + 2102, &w, &cert), 0);
     assert_int_equal(s->asked, 3);
     assert_int_equal(answer(s, "a.test", NOW + 2103), 0);
-    assert_int_equal(get(s, "a.test", NOW + 2999, &w, &ctx), 0);
+    assert_int_equal(get(s, "a.test", NOW + 2999, &w, &cert), 0);
     assert_int_equal(s->asked, 3);
     /* behind the end without an answer */
-    assert_int_equal(get(s, "a.test", NOW + 2103 + 2990, &w, &ctx), ERR_AGAIN);
+    assert_int_equal(get(s, "a.test", NOW + 2103 + 2990, &w, &cert), ERR_AGAIN);
     assert_int_equal(s->asked, 4);
     assert_int_equal(answer(s, "a.test", NOW + 5100), 0);
     assert_int_equal(w.told, 1);
     /* an answer that is expired already */
     s->life = 5;
-    assert_int_equal(get(s, "b.test", NOW, &w, &ctx), ERR_AGAIN);
+    assert_int_equal(get(s, "b.test", NOW, &w, &cert), ERR_AGAIN);
     struct buf der;
     buf_init(&der, CA_DER_MAX);
     assert_int_equal(ca_mint_for(s->root, SLICE("b.test"), s->key, NOW, 5, &der, NULL), 0);
@@ -278,16 +278,30 @@ static int keep_session(SSL *ssl, SSL_SESSION *session) {
     return 1;
 }
 
+/* What a server does: a hello comes, and the handshake goes on as the name in `arg`. */
+struct server {
+    X509 *cert;
+    const char *name;
+};
+
+static int on_hello(SSL *ssl, int *alert, void *arg) {
+    const struct server *server = SSL_get_app_data(ssl);
+    (void)alert, (void)arg;
+    assert_int_equal(leaf_use(ssl, server->cert, slice_str(server->name)), 0);
+    return SSL_CLIENT_HELLO_SUCCESS;
+}
+
 /* Client and server talk until both are done. 1 when the handshake succeeds; *reason is why the client
  * refused. */
-static int shake(SSL_CTX *server_ctx, SSL_CTX *client_ctx, const char *host, SSL_SESSION *session,
-                 int version, bool *resumed, const char **reason) {
+static int shake(SSL_CTX *server_ctx, struct server *as, SSL_CTX *client_ctx, const char *host,
+                 SSL_SESSION *session, int version, bool *resumed, const char **reason) {
     SSL *server = SSL_new(server_ctx), *client = SSL_new(client_ctx);
     BIO *a, *b;
     char byte;
     assert_int_equal(BIO_new_bio_pair(&a, 0, &b, 0), 1);
     SSL_set_bio(server, a, a);
     SSL_set_bio(client, b, b);
+    SSL_set_app_data(server, as);
     SSL_set_accept_state(server);
     SSL_set_connect_state(client);
     SSL_set_max_proto_version(client, version);
@@ -316,36 +330,37 @@ static void test_handshakes(void **state) {
     struct state *s = *state;
     const char *reason;
     bool resumed;
-    SSL_CTX *client = NULL, *stranger = NULL;
+    SSL_CTX *client = NULL, *stranger = NULL, *ctx = leaf_cache_context(s->cache);
+    SSL_CTX_set_client_hello_cb(ctx, on_hello, NULL);
     assert_int_equal(ca_upstream_new(SLICE_NONE, ca_root_pem(s->root), &client, NULL), 0);
     assert_int_equal(ca_upstream_new(SLICE_NONE, SLICE_NONE, &stranger, NULL), 0);
     SSL_CTX_sess_set_new_cb(client, keep_session);
-    SSL_CTX *name = ready(s, "a.test", NOW), *v4 = ready(s, "192.0.2.7", NOW),
-            *v6 = ready(s, "[2001:db8::1]", NOW);
+    struct server name = {ready(s, "a.test", NOW), "a.test"}, v4 = {ready(s, "192.0.2.7", NOW), "192.0.2.7"},
+                  v6 = {ready(s, "[2001:db8::1]", NOW), "[2001:db8::1]"};
     static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (size_t i = 0; i < 2; i++) {
-        assert_true(shake(name, client, "a.test", NULL, versions[i], &resumed, &reason));
+        assert_true(shake(ctx, &name, client, "a.test", NULL, versions[i], &resumed, &reason));
         assert_false(resumed);
         assert_null(reason);
         assert_non_null(kept);
         SSL_SESSION *session = kept;
         kept = NULL;
-        assert_true(shake(name, client, "a.test", session, versions[i], &resumed, &reason));
+        assert_true(shake(ctx, &name, client, "a.test", session, versions[i], &resumed, &reason));
         assert_true(resumed);
         /* a ticket is good for its own name alone */
-        assert_true(shake(v4, client, "192.0.2.7", session, versions[i], &resumed, &reason));
+        assert_true(shake(ctx, &v4, client, "192.0.2.7", session, versions[i], &resumed, &reason));
         assert_false(resumed);
         SSL_SESSION_free(session);
-        assert_true(shake(v6, client, "[2001:db8::1]", NULL, versions[i], &resumed, &reason));
-        assert_false(shake(name, client, "b.test", NULL, versions[i], &resumed, &reason));
+        assert_true(shake(ctx, &v6, client, "[2001:db8::1]", NULL, versions[i], &resumed, &reason));
+        assert_false(shake(ctx, &name, client, "b.test", NULL, versions[i], &resumed, &reason));
         assert_string_equal(reason, "hostname mismatch");
-        assert_false(shake(name, client, "192.0.2.7", NULL, versions[i], &resumed, &reason));
+        assert_false(shake(ctx, &name, client, "192.0.2.7", NULL, versions[i], &resumed, &reason));
         assert_string_equal(reason, "IP address mismatch");
-        assert_false(shake(v4, client, "192.0.2.8", NULL, versions[i], &resumed, &reason));
-        assert_false(shake(name, stranger, "a.test", NULL, versions[i], &resumed, &reason));
+        assert_false(shake(ctx, &v4, client, "192.0.2.8", NULL, versions[i], &resumed, &reason));
+        assert_false(shake(ctx, &name, stranger, "a.test", NULL, versions[i], &resumed, &reason));
         assert_non_null(reason);
     }
-    assert_false(shake(name, client, "a.test", NULL, TLS1_1_VERSION, &resumed, &reason));
+    assert_false(shake(ctx, &name, client, "a.test", NULL, TLS1_1_VERSION, &resumed, &reason));
     SSL_SESSION_free(kept);
     kept = NULL;
     SSL_CTX_free(client);
