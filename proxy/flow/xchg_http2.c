@@ -123,6 +123,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
     if (!why && ended && resp->length)
         why = HTTP_REFUSED_LENGTH_DIFFERS;
     if (why) {
+        up2_malformed(x->link);
         xchg_answer_malformed(x, why);
         return;
     }
@@ -141,6 +142,7 @@ static void on_data(void *arg, struct slice bytes) {
     bool bounded = body->framing == HTTP_BODY_LENGTH || body->framing == HTTP_BODY_NONE;
     up2_deadline(x->link, xchg_patience(x));
     if (!x->answer_head || (bounded && bytes.n > body->left)) {
+        up2_malformed(x->link);
         xchg_answer_broken(x, 502, "upstream-malformed", http_refusal_text(HTTP_REFUSED_LENGTH_DIFFERS));
         return;
     }
@@ -155,12 +157,14 @@ static void on_end(void *arg, const struct http2_list *list) {
     struct http_field trailers[HTTP1_TRAILER_FIELDS];
     size_t n;
     enum http_refusal why = http2_trailers(list, trailers, HTTP1_TRAILER_FIELDS, &n);
-    if (why || !x->answer_head)
+    if (why || !x->answer_head) {
+        up2_malformed(x->link);
         xchg_answer_malformed(x, why ? why : HTTP_REFUSED_STATUS_LINE);
-    else if (x->up_body.framing == HTTP_BODY_LENGTH && x->up_body.left)
+    } else if (x->up_body.framing == HTTP_BODY_LENGTH && x->up_body.left) {
         xchg_answer_broken(x, 502, "upstream-truncated", "the upstream's answer was cut off");
-    else
+    } else {
         xchg_answer_end(x, trailers, n);
+    }
 }
 
 static void on_turn(void *arg) {

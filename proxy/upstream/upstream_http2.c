@@ -169,7 +169,8 @@ static void up2_reset_unowned(struct up2 *up) {
         if (s->linked || !s->id || s->reset)
             continue;
         s->reset = true;
-        nghttp2_submit_rst_stream(up->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
+        nghttp2_submit_rst_stream(up->session, NGHTTP2_FLAG_NONE, s->id,
+                                  s->malformed ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_CANCEL);
     }
 }
 
@@ -406,6 +407,11 @@ void up2_flush(struct upstream_link *link) {
 bool up2_full(struct upstream_link *link) {
     struct up2_stream *s = link->http2;
     return http2_out_full(&s->out);
+}
+
+void up2_malformed(struct upstream_link *link) {
+    struct up2_stream *s = link->http2;
+    s->malformed = true;
 }
 
 void up2_listen(struct upstream_link *link, bool on) {

@@ -52,6 +52,8 @@ bool up2_full(struct upstream_link *link);
 /* Whether the answer may be told; false at first. */
 void up2_listen(struct upstream_link *link, bool on);
 void up2_deadline(struct upstream_link *link, unsigned ms);
+/* What came is malformed (RFC 9113 8.1.1): when the link is given back, the server hears so. */
+void up2_malformed(struct upstream_link *link);
 
 /* ---- for the pool ---- */
 

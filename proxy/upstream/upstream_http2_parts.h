@@ -29,6 +29,7 @@ struct up2_stream {
     bool told;       /* … or the loss, and the owner knows */
     bool touched;    /* something was told in this turn */
     bool reset;      /* we gave it up */
+    bool malformed;  /* … for what came on it */
     bool closed;     /* the session has no such stream any more */
     const char *why; /* it is lost */
     bool unseen;

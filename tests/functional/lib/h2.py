@@ -26,7 +26,7 @@ def needed(skip=tap.skip, module="hpack"):
     found = subprocess.run(["python3", "-c", "import " + module], env=exeat.environment("/"), check=False,
                            stderr=subprocess.DEVNULL)
     if found.returncode:
-        skip("python3-%s is missing" % module)
+        skip("python3-%s is missing" % module.split(".")[0])
 
 
 CLIENT = '''

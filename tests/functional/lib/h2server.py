@@ -138,7 +138,7 @@ class NodeServer:
         self.process.stdout.close()
 
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 OK = b"\x88"        # :status 200, from the static table
 
@@ -148,18 +148,22 @@ class Frames:
 
     def __init__(self, connection, settings=b""):
         self.connection = connection
-        connection.exactly(24)
+        self.magic = connection.exactly(24)
         self.frame(SETTINGS, 0, 0, settings)
 
     def frame(self, kind, flags, stream, payload=b""):
         self.connection.send(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)
 
+    def any(self):
+        """(type, flags, stream, payload), whatever it is."""
+        head = self.connection.exactly(9)
+        n, stream = struct.unpack(">I", b"\0" + head[:3])[0], struct.unpack(">I", head[5:])[0]
+        return head[3], head[4], stream, self.connection.exactly(n)
+
     def read(self):
-        """(type, flags, stream, payload); settings and pings are answered."""
+        """The same; settings and pings are answered, and are not told, nor are windows that open."""
         while True:
-            head = self.connection.exactly(9)
-            n, kind, flags, stream = struct.unpack(">I", b"\0" + head[:3])[0], head[3], head[4], struct.unpack(">I", head[5:])[0]
-            payload = self.connection.exactly(n)
+            kind, flags, stream, payload = self.any()
             if kind in (SETTINGS, PING) and not flags & ACK:
                 self.frame(kind, ACK, 0, payload if kind == PING else b"")
             elif kind not in (SETTINGS, PING, WINDOW_UPDATE):
