@@ -392,7 +392,8 @@ static void settle_near(struct request *q, const struct facts_ref *ref, const st
         const struct condition *c = condition_fails(q, r, false, &v->failed_why);
         v->failed = c ? c->text : SLICE_NONE;
     } else if (v->reason == REASON_OPTIONS) {
-        v->failed = push_option_open(q->f, r, ref);
+        struct slice value; /* may be secret */
+        slice_cut(push_option_open(q->f, r, ref), '=', &v->failed, &value);
         v->failed_why = "a push option that it does not name";
     } else if (word && ref) {
         struct push_finding finding;

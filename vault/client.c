@@ -194,7 +194,7 @@ static int read_answer(struct msg_in *m, struct vault_answer *a, uint32_t *keep_
         struct slice value = msg_get_slice(m);
         if (m->type == VAULT_RENDERED)
             *keep_ms = msg_get_u32(m);
-        if (!m->err && (a->header.n || m->type == VAULT_RECALLED) && value.n)
+        if (!m->err && (m->type == VAULT_RECALLED || (a->header.n && value.n)))
             r = secret_set(&a->value, value);
         else
             r = ERR_PEER;

@@ -7,6 +7,8 @@
  * them at any time; this way one at a time is asked for, by who already has the request. And what has to be secret stays
  * in one type, in one process. The keeper reads nothing of what it keeps: a key and a value, both bytes.
  *
+ * An upload is kept whether or not it needs a field, so that it is recognised when it comes: a value may be empty.
+ *
  * A key is the digest of what the value is for (sandbox, method, URL), 32 bytes. Values end by themselves, and with
  * the sandbox. When a sandbox has KEPT_MAX of them, or KEPT_BYTES together, the oldest go.
  *

@@ -205,6 +205,8 @@ static json_t *rewrite_action(struct rewrite *w, struct slice method, const json
         return NULL;
     }
     json_object_set(out, "href", json_object_get(action, "href"));
+    if (a.nfields == 0 && slice_eq(method, SLICE("PUT")))
+        json_object_set_new(header, LFS_NO_FIELD, json_string(LFS_STAND_IN));
     if (json_object_size(header))
         json_object_set(out, "header", header);
     json_decref(header);

@@ -5,7 +5,8 @@
  * lfs_rewrite writes it anew. Only members that the API describes are taken over, so that nothing comes through in a
  * place that nobody looked at. Every action is shown to the caller. One that he refuses makes its object an error of its
  * own, which git-lfs prints; of one that he permits the fields' values are replaced by LFS_STAND_IN, and he puts them
- * on the request when it comes. `Transfer-Encoding: chunked` stays as it is: it tells the client how to send.
+ * on the request when it comes. An upload without a field gets one that holds nothing else, so that it can be told from other
+ * requests. `Transfer-Encoding: chunked` stays as it is: it tells the client how to send.
  *
  * An `href` may hold a signature in its query, which is a secret of a kind too: good for one object, for minutes. It
  * stays, as the sandbox has to name what it wants.
@@ -25,8 +26,9 @@
 #define LFS_WHY_MAX     512
 #define LFS_MEDIA_TYPE  "application/vnd.git-lfs+json"
 
-/* What the sandbox gets to see in a value's place. */
+/* What the sandbox gets to see in a value's place, and the field of an upload that needs none. */
 #define LFS_STAND_IN "kept-by-exeat"
+#define LFS_NO_FIELD "X-Exeat-Upload"
 
 /* From here on jansson wipes what it frees. Once, before the first text is read. */
 void lfs_prepare(void);

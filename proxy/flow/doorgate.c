@@ -120,21 +120,12 @@ static void door_clear(struct xchg *x) {
         xchg_go(x);
 }
 
-static void door_refuse(struct xchg *x) {
-    const struct spot *spot = &x->door->spot;
-    struct buf reason;
-    buf_init(&reason, 4096);
-    spot_reason(spot, &reason);
-    refusal_other(x, spot->state == SPOT_FOUND ? "secret" : "secret-unknown", buf_slice(&reason));
-    buf_release(&reason);
-}
-
 static void door_told(void *arg) {
     struct xchg *x = arg;
     if (x->door->spot.state == SPOT_CLEAR)
         door_clear(x);
     else
-        door_refuse(x);
+        refusal_secret(x, &x->door->spot);
 }
 
 void doorgate_permit(struct xchg *x) {
@@ -148,14 +139,12 @@ void doorgate_permit(struct xchg *x) {
         refusal_trouble(x, 503, "no-memory", "out of memory");
         return;
     }
-    int r = spot_begin(&gate->spot, x->box, door_told, x);
-    gate->spot.body = true;
-    if (r == 0 && watch_whole(&gate->spot.watch, body))
-        spot_fail(&gate->spot, "too much of it looks like a secret");
+    if (spot_begin(&gate->spot, "the request's body", x->box, door_told, x) == 0)
+        spot_whole(&gate->spot, body);
     switch (spot_ask(&gate->spot)) {
     case SPOT_CLEAR: door_clear(x); break;
     case SPOT_OPEN: break;
     case SPOT_FOUND:
-    case SPOT_FAILED: door_refuse(x); break;
+    case SPOT_FAILED: refusal_secret(x, &gate->spot); break;
     }
 }

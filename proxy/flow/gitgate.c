@@ -64,7 +64,7 @@ void gitgate_record(struct xchg *x, struct record *r) {
     case GIT_ARCHIVE: r->git_service = SLICE("git-upload-archive"); break;
     case GIT_REFUSED: break;
     }
-    if (x->gate) {
+    if (x->gate && !x->gate->unsaid) {
         r->refs = x->gate->record_refs;
         r->nrefs = x->gate->nrefs;
         r->options = buf_slice(&x->gate->record_options);
@@ -80,7 +80,7 @@ static void gate_decide(struct xchg *x) {
         gitgate_refuse_unproved(x);
         return;
     }
-    if (!gitproof_whole(gate->proof))
+    if (!gitgate_whole(gate))
         gitproof_fail(gate->proof, "it ends too early");
     if (gitgate_prove(gate) == 0 || !gitgate_ask(x))
         gitgate_conclude(x);

@@ -12,8 +12,8 @@
  * server has a pack without an end, which it throws away, and the client gets git's own report all the same. Whatever
  * the upstream says before that waits, too. What the pack leaves open the server is asked for (gitask.h), while the end waits.
  *
- * Where the vault has secrets, every push is read in this way, and looked through for them (spot.h); one that holds one is
- * refused as soon as that is known.
+ * Where the vault has secrets, every push is read in this way, and looked through for them (spot.h), its list first; one that
+ * holds one is refused as soon as that is known.
  *
  * What is too large already for every rule that could permit it is refused at once. A rule's conditions on what the push
  * brings are taken to come out well until it is known; should another rule permit it then, which lends another credential

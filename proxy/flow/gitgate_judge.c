@@ -126,6 +126,10 @@ int gitgate_judge(struct xchg *x) {
     return ERR_INCOMPLETE;
 }
 
+bool gitgate_whole(const struct gitgate *gate) {
+    return !gate->push.pack_follows || gitproof_whole(gate->proof);
+}
+
 bool gitgate_exceeds(const struct gitgate *gate) {
     return (gate->most_size && gitproof_size(gate->proof) > gate->most_size) ||
            (gate->most_blob && gitproof_largest(gate->proof) > gate->most_blob);
@@ -133,7 +137,7 @@ bool gitgate_exceeds(const struct gitgate *gate) {
 
 bool gitgate_measure(struct xchg *x) {
     struct gitgate *gate = x->gate;
-    bool whole = gitproof_whole(gate->proof), exceeds = gitgate_exceeds(gate);
+    bool whole = gitgate_whole(gate), exceeds = gitgate_exceeds(gate);
     x->facts.unread = false;
     x->facts.size = gitproof_size(gate->proof);
     x->facts.blob = gitproof_largest(gate->proof);

@@ -174,14 +174,6 @@ bool gitgate_says(struct xchg *x, const char *word, struct slice reason) {
     return true;
 }
 
-/* The server has a pack without an end, which it throws away. */
-static void gate_cut(struct xchg *x) {
-    if (x->link)
-        upstream_release(x->link, false, 0);
-    x->link = NULL;
-    x->up_keep = false;
-}
-
 bool gitgate_limited(struct xchg *x) {
     struct buf reason;
     unsigned wait_s;
@@ -189,7 +181,7 @@ bool gitgate_limited(struct xchg *x) {
         return false;
     buf_init(&reason, 8192);
     refusal_limit_text(x, wait_s, &reason);
-    gate_cut(x);
+    xchg_cut(x);
     xchg_record(x, true, "limit", buf_slice(&reason));
     struct gate_why why = {.x = x, .word = "refused", .reason = buf_slice(&reason)};
     gate_say(&why);
@@ -204,7 +196,7 @@ void gitgate_refuse_changed(struct xchg *x) {
         .reason = SLICE("what this push brings is permitted with another credential than it was begun with: "
                         "push less at once"),
     };
-    gate_cut(x);
+    xchg_cut(x);
     xchg_record(x, true, "mixed-credentials", why.reason);
     gate_say(&why);
 }
@@ -221,7 +213,8 @@ void gitgate_refuse_secret(struct xchg *x) {
         spot_reason(&gate->spot, &reason);
     spot_hint(&gate->spot, &note);
     struct gate_why why = {.x = x, .word = "refused", .reason = buf_slice(&reason), .note = buf_slice(&note)};
-    gate_cut(x);
+    gate->unsaid = gate->spot.state == SPOT_FOUND && spot_in_what(&gate->spot);
+    xchg_cut(x);
     xchg_record(x, true, gate->spot.state == SPOT_FOUND ? "secret" : "secret-unknown", why.reason);
     gate_say(&why);
     buf_release(&reason);
@@ -237,6 +230,6 @@ void gitgate_refuse_unproved(struct xchg *x) {
     else if (unasked && !x->facts.unknown)
         snprintf(note, sizeof note, "the server was asked in vain: %.900s", unasked);
     policy_judge(x->box->policy, &x->facts, &x->verdict);
-    gate_cut(x);
+    xchg_cut(x);
     gitgate_refuse(x, slice_str(note));
 }

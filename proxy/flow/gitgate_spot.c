@@ -1,5 +1,6 @@
 /*
- * A push must not hold a secret of the vault's: its pack is looked through for them, whatever else the verdict hangs on.
+ * A push must not hold a secret of the vault's: its pack is looked through for them, and so are the names of its refs and
+ * its options, whatever else the verdict hangs on.
  */
 #include "proxy/flow/gitgate_state.h"
 #include "proxy/flow/state.h"
@@ -19,10 +20,15 @@ static void gate_told(void *arg) {
 
 void gitgate_watch(struct xchg *x) {
     struct gitgate *gate = x->gate;
-    if (!x->box->engine->watched || !gate->push.pack_follows)
+    if (!x->box->engine->watched)
         return;
-    gate->watches = true;
-    spot_begin(&gate->spot, x->box, gate_told, x);
+    if (spot_begin(&gate->spot, "the name of a ref or an option of the push", x->box, gate_told, x) == 0) {
+        for (size_t i = 0; i < gate->nrefs; i++)
+            spot_whole(&gate->spot, gate->refs[i].name);
+        for (size_t i = 0; i < gate->push.noptions; i++)
+            spot_whole(&gate->spot, gate->options[i]);
+    }
+    gate->watches = gate->push.pack_follows || gate->spot.watch.nhits || gate->spot.state != SPOT_CLEAR;
 }
 
 void gitgate_spot(struct xchg *x) {
@@ -35,8 +41,9 @@ bool gitgate_clean(struct xchg *x) {
     if (!gate->watches)
         return true;
     enum spot_state state = spot_ask(&gate->spot);
-    gate->waits = state == SPOT_OPEN && gitproof_whole(gate->proof);
-    if (!gate->waits && (state != SPOT_CLEAR || !gitproof_whole(gate->proof)))
+    bool whole = gitgate_whole(gate);
+    gate->waits = state == SPOT_OPEN && whole;
+    if (!gate->waits && (state != SPOT_CLEAR || !whole))
         gitgate_refuse_secret(x);
-    return state == SPOT_CLEAR && gitproof_whole(gate->proof);
+    return state == SPOT_CLEAR && whole;
 }

@@ -52,14 +52,16 @@ struct gitgate {
     uint64_t most_size, most_blob; /* beyond them no rule permits it; 0: there is no such limit */
     struct gate_look *look;        /* what the push brings; NULL: not looked at (yet) */
     bool looked;
-    bool watches; /* the pack is looked through for secrets of the vault's */
+    bool watches; /* it is looked through for secrets of the vault's */
+    bool unsaid;  /* … and one is in the names of its refs, or in its options: they are not recorded */
     bool waits;   /* … and the keeper's word on what was found is waited for */
     struct spot spot;
 };
 
 /* ---- gitgate_spot.c ---- */
 
-/* The vault has secrets that could be recognised: from here on the pack is looked through for them. */
+/* The vault has secrets that could be recognised: what the command list says is looked through for them, and from here on
+ * the pack is. */
 void gitgate_watch(struct xchg *x);
 
 /* More of the pack has been looked through. */
@@ -80,6 +82,9 @@ size_t gitgate_prove(struct gitgate *gate);
 
 /* The same for one ref, by what is known now; `by` (a literal) is for the record. True: a fast-forward. */
 bool gitgate_prove_ref(struct gitgate *gate, size_t i, const char *by);
+
+/* Has the pack been read to its end, if there is one? */
+bool gitgate_whole(const struct gitgate *gate);
 
 /* Is it too large already for every rule? */
 bool gitgate_exceeds(const struct gitgate *gate);

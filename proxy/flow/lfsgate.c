@@ -8,6 +8,7 @@
 #include "proxy/codec/lfs.h"
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/internal.h"
+#include "proxy/flow/putgate.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
@@ -157,7 +158,8 @@ static void gate_recalled(struct vault_request *r, struct vault_answer *answer) 
     answer->value = (struct secret){0};
     x->verdict.credential = SLICE_NONE;
     gate_put_fields(x);
-    xchg_permitted(x);
+    if (putgate_begin(x))
+        xchg_permitted(x);
 }
 
 static void gate_recall(struct xchg *x) {
@@ -305,7 +307,8 @@ static bool gate_permit(void *arg, const struct lfs_action *a, char *why) {
         f.path = buf_slice(&path);
         f.query = parts.query;
         good = gate_judges(x, &f, why);
-        if (good && a->nfields && gate_keep(x, &f, a)) {
+        bool stands_in = a->nfields || slice_eq(a->method, SLICE("PUT"));
+        if (good && stands_in && gate_keep(x, &f, a)) {
             snprintf(why, LFS_WHY_MAX,
                      "exeat: the tokens for this transfer are too many, or too long, to be kept");
             good = false;

@@ -7,11 +7,12 @@
  * (vault/kept.h), and the sandbox gets a stand-in. When all are kept, the answer goes on. When a request brings the
  * stand-in back, the fields kept for its method and URL are put on it, in place of the sandbox's own and of a
  * credential that the rule lends: the server has said what this request needs. A stand-in on another request is
- * refused, and never passed on.
+ * refused, and never passed on. An upload brings one in any case, by which it is recognised: it is looked through for secrets
+ * (putgate.h).
  *
  *     lfsgate_go - lfsgate_fields - lfsgate_answer_begin - lfsgate_answer_data… - lfsgate_answer_end
  *         |                              (a batch's answer)
- *         +-- of a transfer: the keeper is asked (XCHG_CREDENTIAL) - xchg_permitted
+ *         +-- of a transfer: the keeper is asked (XCHG_CREDENTIAL) - putgate_begin - xchg_permitted
  */
 #ifndef PROXY_FLOW_LFSGATE_H
 #define PROXY_FLOW_LFSGATE_H

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "proxy/codec/lfs.h"
 #include "proxy/flow/gitgate.h"
+#include "proxy/flow/spot.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
@@ -279,6 +280,14 @@ void refusal_other(struct xchg *x, const char *code, struct slice reason) {
     }
     struct saying s = {.status = 403, .title = "denied", .code = code, .reason = reason};
     say_in_form(x, &s);
+}
+
+void refusal_secret(struct xchg *x, const struct spot *spot) {
+    struct buf reason;
+    buf_init(&reason, 4096);
+    spot_reason(spot, &reason);
+    refusal_other(x, spot->state == SPOT_FOUND ? "secret" : "secret-unknown", buf_slice(&reason));
+    buf_release(&reason);
 }
 
 void refusal_malformed(struct xchg *x, int status, const char *code, const char *reason) {

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
+struct spot;
 struct verdict;
 struct xchg;
 
@@ -33,6 +34,9 @@ void refusal_too_large(struct xchg *x);
 
 /* 403 for another reason than a rule: an address, a self-made loop, the keeper's no. */
 void refusal_other(struct xchg *x, const char *code, struct slice reason);
+
+/* 403: a secret of the vault's is in it, or it can't be told whether one is (spot.h). */
+void refusal_secret(struct xchg *x, const struct spot *spot);
 
 /* 400 and the like: could be read in two ways, or not at all. The connection ends after it. */
 void refusal_malformed(struct xchg *x, int status, const char *code, const char *reason);

@@ -5,8 +5,9 @@
 
 static void spot_told(struct vault_request *r, struct vault_answer *answer);
 
-int spot_begin(struct spot *spot, struct box *box, void (*told)(void *arg), void *arg) {
-    *spot = (struct spot){.box = box, .told = told, .arg = arg, .ask = {.done = spot_told, .arg = spot}};
+int spot_begin(struct spot *spot, const char *what, struct box *box, void (*told)(void *arg), void *arg) {
+    *spot = (struct spot){
+        .what = what, .box = box, .told = told, .arg = arg, .ask = {.done = spot_told, .arg = spot}};
     int r = watch_init(&spot->watch, box->engine->watched);
     if (r) {
         spot->state = SPOT_FAILED;
@@ -32,6 +33,24 @@ enum spot_state spot_ask(struct spot *spot) {
     return spot->state;
 }
 
+static void spot_watched(struct spot *spot, int err) {
+    spot->nwhat = spot->watch.nhits;
+    if (err)
+        spot_fail(spot, "too much of it looks like a secret");
+}
+
+void spot_feed(struct spot *spot, struct slice bytes) {
+    spot_watched(spot, watch_feed(&spot->watch, bytes));
+}
+
+void spot_feed_end(struct spot *spot) {
+    spot_watched(spot, watch_end(&spot->watch));
+}
+
+void spot_whole(struct spot *spot, struct slice bytes) {
+    spot_watched(spot, watch_whole(&spot->watch, bytes));
+}
+
 void spot_fail(struct spot *spot, const char *why) {
     spot->state = SPOT_FAILED;
     errmsg_set(&spot->why, ERR_LIMIT, "%s", why);
@@ -54,6 +73,10 @@ static void spot_told(struct vault_request *r, struct vault_answer *answer) {
 }
 
 /* ---- in words ---- */
+
+bool spot_in_what(const struct spot *spot) {
+    return spot->asked <= spot->nwhat;
+}
 
 static const struct watch_place *spot_place(const struct spot *spot) {
     return &spot->watch.hits[spot->asked - 1].place;
@@ -83,8 +106,8 @@ void spot_reason(const struct spot *spot, struct buf *out) {
         return;
     }
     buf_printf(out, "the secret of credential '%s' is", spot->credential);
-    if (spot->body)
-        buf_puts(out, " in the request's body");
+    if (spot_in_what(spot))
+        buf_printf(out, " in %s", spot->what);
     else
         put_place(spot_place(spot), out);
     if (spot->form == MARKS_BASE64)
@@ -92,9 +115,9 @@ void spot_reason(const struct spot *spot, struct buf *out) {
 }
 
 void spot_hint(const struct spot *spot, struct buf *out) {
-    const struct watch_place *place = spot_place(spot);
-    if (spot->state != SPOT_FOUND || !place->id_size)
+    if (spot->state != SPOT_FOUND || spot_in_what(spot) || !spot_place(spot)->id_size)
         return;
+    const struct watch_place *place = spot_place(spot);
     char hex[2 * GIT_ID_MAX + 1];
     git_id_to_hex(place->id, place->id_size, hex);
     if (place->type == GIT_TYPE_BLOB)

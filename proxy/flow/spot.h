@@ -2,7 +2,7 @@
  * Is one of the vault's secrets in what a sandbox sends? The watch (proxy/codec/watch.h) finds places that look like one,
  * the keeper tells which of them are, one after the other, while the stream goes on.
  *
- *     spot_begin - (bytes into spot->watch - spot_ask) … - spot_state … - spot_end
+ *     spot_begin - (spot_feed, spot_whole, or a pack's bytes into spot->watch - spot_ask) … - spot_state … - spot_end
  *
  * Nobody but the keeper has a secret for that: not the worker, nor what is recorded or answered, which name the credential and
  * where the secret was.
@@ -25,7 +25,10 @@ enum spot_state {
 
 struct spot {
     struct watch watch;
-    bool body; /* what is looked through is the body of a request, not a pack */
+    /* what is looked through, if it is not a pack: a literal ("the request's body"). A pack may follow it: then only the
+     * first `nwhat` hits are in there. */
+    const char *what;
+    size_t nwhat;
 
     /* private */
     struct box *box;
@@ -40,11 +43,16 @@ struct spot {
 };
 
 /* `told` is called when the state is no longer SPOT_OPEN, directly from the event loop. 0, ERR_NOMEM: SPOT_FAILED. */
-int spot_begin(struct spot *spot, struct box *box, void (*told)(void *arg), void *arg);
+int spot_begin(struct spot *spot, const char *what, struct box *box, void (*told)(void *arg), void *arg);
 void spot_end(struct spot *spot); /* of a zeroed struct, too */
 
 /* Has the keeper told about what was found up to now. */
 enum spot_state spot_ask(struct spot *spot);
+
+/* Bytes of `what`, and their end; or all of them. More is found after spot_ask. */
+void spot_feed(struct spot *spot, struct slice bytes);
+void spot_feed_end(struct spot *spot);
+void spot_whole(struct spot *spot, struct slice bytes);
 
 /* It can't be told, for this reason. */
 void spot_fail(struct spot *spot, const char *why);
@@ -52,6 +60,9 @@ void spot_fail(struct spot *spot, const char *why);
 /* SPOT_FOUND: appends whose secret is where: "the secret of credential 'forge' is in blob 5f0c…". SPOT_FAILED: why it can't be
  * told. */
 void spot_reason(const struct spot *spot, struct buf *out);
+
+/* SPOT_FOUND: is it in `what`? */
+bool spot_in_what(const struct spot *spot);
 
 /* SPOT_FOUND, and git can find the place: appends how. */
 void spot_hint(const struct spot *spot, struct buf *out);

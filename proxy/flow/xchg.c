@@ -12,6 +12,7 @@
 #include "proxy/flow/fetchgate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
+#include "proxy/flow/putgate.h"
 #include "proxy/record/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -211,6 +212,8 @@ void xchg_end(struct xchg *x, bool whole) {
     gitgate_free(x->gate);
     x->gate = NULL;
     lfsgate_end(x);
+    putgate_free(x->put);
+    x->put = NULL;
     doorgate_free(x->door);
     x->door = NULL;
     fetchgate_free(x->fetch);
@@ -250,6 +253,8 @@ void xchg_body(struct xchg *x, struct slice bytes) {
         fetchgate_feed(x, bytes);
     else if (gitgate_reads(x))
         gitgate_feed(x, bytes);
+    else if (x->state == XCHG_RELAY && putgate_undecided(x))
+        putgate_feed(x, bytes);
     else if (x->state == XCHG_RELAY)
         xchg_send_body(x, bytes);
 }
@@ -261,6 +266,8 @@ void xchg_body_end(struct xchg *x, struct http_field *trailers, size_t n) {
         fetchgate_body_end(x);
     else if (gitgate_reads(x))
         gitgate_body_end(x);
+    else if (x->state == XCHG_RELAY && putgate_undecided(x))
+        putgate_body_end(x);
     else if (x->state == XCHG_RELAY)
         xchg_send_end(x, trailers, n);
 }

@@ -39,6 +39,7 @@ struct doorgate;
 struct fetchgate;
 struct gitgate;
 struct lfsgate;
+struct putgate;
 
 /* A request's body is kept for a second try up to this length. */
 #define XCHG_REPLAY_MAX 65536
@@ -129,6 +130,7 @@ struct xchg {
     struct gitgate *gate;    /* of a push */
     struct fetchgate *fetch; /* of a fetch, or of the discovery before it */
     struct lfsgate *lfs;     /* of a batch of Git LFS, or a transfer that fields are kept for */
+    struct putgate *put;     /* of the upload of an object of Git LFS, while it is looked through */
     struct doorgate *door;   /* of a request to a forge's API, when the forge was asked (doorgate.h) */
     struct errand *errands;  /* under way (errand.h) */
     unsigned nerrands;       /* ever */
@@ -236,6 +238,9 @@ void xchg_recycle(struct xchg *x);
 void xchg_judge(struct xchg *x);
 /* All that the verdict depends on is known. */
 void xchg_decide(struct xchg *x);
+/* Does the verdict hang on the rest of a request that is on its way? Nothing is recorded yet, and nothing of an answer goes to
+ * the client. */
+bool xchg_undecided(const struct xchg *x);
 /* The policy permits it: is there a limit that stands in the way? True after a refusal. */
 bool xchg_limited(struct xchg *x);
 
@@ -250,6 +255,8 @@ void xchg_upstream_wish(const struct xchg *x, struct upstream_origin *origin,
 bool xchg_retry(struct xchg *x, bool unseen);
 void xchg_send_body(struct xchg *x, struct slice bytes);
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);
+/* It is to be refused: the upstream, which has a request without an end, gets nothing more. */
+void xchg_cut(struct xchg *x);
 void xchg_strip(struct xchg *x, struct http_field *fields,
                 size_t n); /* marks the sandbox's own credentials */
 

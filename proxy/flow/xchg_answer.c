@@ -22,7 +22,7 @@ unsigned xchg_patience(const struct xchg *x) {
 void xchg_answer_begin(struct xchg *x) {
     x->interims = 0;
     x->server->deadline(x, x->box->engine->config.limits.answer_ms);
-    x->server->listen(x, !gitgate_undecided(x)); /* until the verdict nothing of it reaches the client */
+    x->server->listen(x, !xchg_undecided(x)); /* until the verdict nothing of it reaches the client */
 }
 
 /* No answer will come, or none that can be understood. */
@@ -181,7 +181,7 @@ void xchg_upstream_drained(struct xchg *x) {
 void xchg_upstream_deaf(struct xchg *x) {
     x->send_failed = true;
     x->up_keep = false;
-    if (gitgate_undecided(x)) /* the verdict is made all the same, then comes the upstream's answer */
+    if (xchg_undecided(x)) /* the verdict is made all the same, then comes the upstream's answer */
         x->client->want_body(x, true);
     if (x->answer_done)
         xchg_end(x, true);

@@ -9,6 +9,7 @@
 #include "proxy/flow/fetchgate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/internal.h"
+#include "proxy/flow/putgate.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
@@ -127,6 +128,10 @@ bool xchg_limited(struct xchg *x) {
         return false;
     refusal_limit(x, wait_s);
     return true;
+}
+
+bool xchg_undecided(const struct xchg *x) {
+    return gitgate_undecided(x) || putgate_undecided(x);
 }
 
 void xchg_decide(struct xchg *x) {

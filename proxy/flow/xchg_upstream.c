@@ -13,6 +13,7 @@
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
+#include "proxy/flow/putgate.h"
 #include "proxy/record/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
@@ -115,7 +116,7 @@ void xchg_permitted(struct xchg *x) {
         refusal_other(x, "websocket", SLICE("a rule that limits how much is sent permits no WebSocket"));
         return;
     }
-    if (!gitgate_undecided(x))
+    if (!xchg_undecided(x))
         xchg_record(x, false, NULL, SLICE_NONE);
     xchg_strip(x, x->req.fields, x->req.nfields);
     xchg_upgrade_ask(x);
@@ -218,7 +219,10 @@ static void go_send_known(struct xchg *x) {
         xchg_send_body(x, known);
     gitgate_sent(x);
     if (buf_len(&x->held)) {
-        xchg_send_body(x, buf_slice(&x->held));
+        if (putgate_undecided(x))
+            putgate_feed(x, buf_slice(&x->held));
+        else
+            xchg_send_body(x, buf_slice(&x->held));
         if (x->state != XCHG_RELAY)
             return;
         bodygate_release(x); /* a second try sends what is kept for it */
@@ -293,4 +297,11 @@ void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
     x->sent_all = !x->send_failed;
     if (x->answer_done)
         xchg_end(x, true);
+}
+
+void xchg_cut(struct xchg *x) {
+    if (x->link)
+        upstream_release(x->link, false, 0);
+    x->link = NULL;
+    x->up_keep = false;
 }

@@ -10,6 +10,7 @@ import pushes
 import tap
 import work
 from gitserver import GitServer
+from lfsserver import TYPE, LfsServer
 
 REPO = pushes.REPO
 LENT = "SECRET-lent-9f3Kq7Lm2Xz8Rt5Vb1Nc6Pw4"  # 36 bytes
@@ -181,6 +182,114 @@ def a_short_one_is_said_not_to_be_looked_for(t):
     tap.contains(r.err, "exeat: not looked for in pushes, since it is too short or too simple: the secret of 'short'\n")
     # without a rule for pushes it is nobody's concern
     tap.lacks(run(git, "true", policy=pushes.FETCH).err, "not looked for")
+
+
+# ---- the command list ----
+
+def told(r, ref):
+    verdict = r.verdict(verdict="deny")
+    why = "the secret of credential 'forge' is in the name of a ref or an option of the push"
+    tap.equal(r.out.replace(LENT, "LENT").split("\n"), [
+        "remote: exeat: push refused: " + why,
+        "remote: exeat: sandbox %s, decision %s" % (verdict["sandbox"], verdict["id"]),
+        "To https://g.test/acme/app.git",
+        " ! [remote rejected] %s (exeat: %s [%s])" % (ref, why, verdict["id"]),
+        "error: failed to push some refs to 'https://g.test/acme/app.git'", "refused-1", ""])
+    tap.equal((verdict["code"], verdict["reason"]), ("secret", why))
+    tap.ok("refs" not in verdict["git"] and "options" not in verdict["git"], verdict)
+
+
+@tap.test
+def the_name_of_a_ref_and_an_option_are_looked_through(t):
+    git = serve(t)
+    git.git(REPO, "update-ref", "refs/heads/fix/" + LENT, "refs/heads/main")
+    before = git.refs(REPO)
+    push = "git push %s 2>&1 | sed 's/ *$//; s/%s/LENT/g'; echo refused-1"
+    for words, ref in (("origin HEAD:refs/heads/fix/1-" + LENT, "HEAD -> fix/1-LENT"), ("-o token=%s origin HEAD:refs/heads/fix/1" % LENT, "HEAD -> fix/1"),
+                       ("origin :refs/heads/fix/" + LENT, "fix/LENT")):
+        told(run(git, push % (words, LENT), policy=POLICY.strip() + " options **\n"), ref)
+    tap.equal(git.refs(REPO), before)
+    # what the policy refuses anyway is not looked through, but no option's value is recorded
+    r = run(git, push % ("-o token=%s origin HEAD:refs/heads/fix/1" % LENT, LENT))
+    tap.equal(r.verdict(verdict="deny")["reason"], "refs/heads/fix/1: test.policy:2 would permit it, but for `token`: a push option that it does not name")
+    # what looks like one and is none: the keeper is asked, and it passes, with a pack and without
+    other = LENT[:-1] + "x"
+    r = run(git, "git push -q -o %s origin HEAD:refs/heads/fix/%s; git push -q origin :refs/heads/fix/%s" % (other, other, other),
+            policy=POLICY.strip() + " options **\n")
+    tap.equal(r.code, 0, r)
+    tap.equal([v["git"]["refs"][0]["ref"] for v in r.verdicts(verdict="allow") if "refs" in v.get("git", {})], ["refs/heads/fix/" + other] * 2)
+
+
+# ---- Git LFS ----
+
+LARGE = POLICY + "allow lfs https://g.test/acme/app download upload with forge\nallow GET,PUT https://store.test/store/*\n"
+TRACK = "git lfs install --local >/dev/null; git config lfs.transfer.maxretries 1; git lfs track '*.bin' >/dev/null; "
+OBJECT = "the secret of credential 'forge' is in this object of Git LFS"
+
+
+def serve_lfs(t, **options):
+    work.need("git-lfs")
+    lfs = t.use(LfsServer(tls=pushes.pki().leaf("g.test", "store.test"), users={"x-access-token": LENT}, **options))
+    lfs.create(REPO)
+    return lfs
+
+
+def run_lfs(lfs, command, **more):
+    return run(lfs, TRACK + command, policy=LARGE, resolve=[lfs.resolve("g.test"), lfs.resolve("store.test")], **more)
+
+
+def puts(lfs):
+    return [h.status for h in lfs.hits if h.method == "PUT"]
+
+
+@tap.test(timeout=200)
+def an_object_of_git_lfs_is_looked_through(t):
+    """an object of Git LFS is looked through, whether or not its server hands out a token for it"""
+    for fields in (True, False):
+        lfs = serve_lfs(t, fields=fields)
+        r = run_lfs(lfs, "printf 'key = %s\n' > a.bin; " % LENT + COMMIT + PUSH)
+        denied = r.verdicts(verdict="deny")  # git-lfs tries once more
+        tap.equal({(v["code"], v["reason"], v["method"]) for v in denied}, {("secret", OBJECT, "PUT")})
+        tap.equal(r.out.split("\n")[-4:], ["LFS: exeat: denied: %s [%s]" % (OBJECT, denied[-1]["id"]),
+                                          "error: failed to push some refs to 'https://g.test/acme/app.git'", "refused-1", ""])
+        tap.equal((lfs.objects, sorted(lfs.refs(REPO)), [s for s in puts(lfs) if s]), ({}, ["refs/heads/main"], []))
+        r = run_lfs(lfs, "printf 'key = %s\n' > a.bin; : > empty.bin; " % (LENT[:-1] + "x") + COMMIT + PUSH)
+        tap.lacks(r.out, "refused", r)
+        tap.equal(([len(o) for o in lfs.objects.values()], puts(lfs)[-1:]), ([43], [200]))
+        sent = [h for h in lfs.hits if h.method == "PUT" and h.status][0].request
+        tap.equal((len(sent.all("authorization")), sent.all("x-exeat-upload")), (fields, []))
+        tap.equal([v.get("lfs") for v in r.verdicts(method="PUT")], [{"fields": 2} if fields else None])
+
+
+@tap.test(timeout=200)
+def a_large_object_of_git_lfs_streams_and_its_end_is_held_back(t):
+    lfs = serve_lfs(t)
+    big = "head -c 30000000 /dev/urandom > a.bin; printf %s >> a.bin; "
+    r = run_lfs(lfs, big % LENT + COMMIT + PUSH)
+    tap.contains(r.out, "exeat: denied: " + OBJECT)
+    tap.equal((lfs.objects, [s for s in puts(lfs) if s]), ({}, []))
+    tap.ok(max(len(c.received) for c in lfs.connections) > 20000000, "it did not stream")
+    r = run_lfs(lfs, big % (LENT[:-1] + "x") + COMMIT + PUSH)
+    tap.lacks(r.out, "refused", r)
+    tap.equal([len(o) for o in lfs.objects.values()], [30000036])
+    outcome = r.outcome_of(r.verdict(method="PUT"))
+    tap.equal((outcome["status"], outcome["sent"]), (200, 30000036))
+
+
+@tap.test(timeout=100)
+def an_object_in_chunks_and_one_that_waits_for_a_word(t):
+    """an object that comes in chunks, and one that waits for a word (Expect), in either version of HTTP"""
+    lfs = serve_lfs(t)
+    batch = ("curl -sS -H 'Accept: %s' -H 'Content-Type: %s' -d '{\"operation\":\"upload\",\"objects\":[{\"oid\":\"'$o'\",\"size\":9}]}' "
+             "https://g.test/acme/app.git/info/lfs/objects/batch >/dev/null; " % (TYPE, TYPE))
+    put = ("curl -sS %s -w '%%{http_code}\n' -H 'Authorization: kept-by-exeat' https://store.test/store/$o; ")
+    for version in ("--http1.1 ", "--http2 "):
+        for i, words in enumerate((version + "-H 'Expect:' -H 'Transfer-Encoding: chunked' -T f", version + "-H 'Expect: 100-continue' -T f")):
+            for secret, status in ((LENT, "403"), (LENT[:-1] + str(i), "200")):
+                r = run(lfs, "head -c 200000 /dev/urandom > f; printf %s%s >> f; o=$(sha256sum f | cut -c1-64); " % (i, secret) + batch + put % words,
+                        policy=LARGE, resolve=[lfs.resolve("g.test"), lfs.resolve("store.test")])
+                tap.equal(r.out.strip()[-3:], status, (words, r))
+    tap.equal((len(lfs.objects), [s for s in puts(lfs) if s]), (4, [200] * 4))
 
 
 if __name__ == "__main__":

@@ -137,6 +137,13 @@ static void answers(void **state) {
         "there\"}},{\"oid\":\"b\",\"error\":"
         "{\"code\":404,\"message\":\"no\"}},{}]}\n",
         "PUT https://s.test/a\nPOST https://no.test/v\n", 1);
+    rewrites("{\"objects\":[{\"actions\":{\"upload\":{\"href\":\"https://s.test/"
+             "a\"},\"verify\":{\"href\":\"https://"
+             "s.test/v\"}}}]}",
+             "{\"objects\":[{\"actions\":{\"upload\":{\"href\":\"https://s.test/"
+             "a\",\"header\":{\"X-Exeat-Upload\":\"kept-"
+             "by-exeat\"}},\"verify\":{\"href\":\"https://s.test/v\"}}}]}\n",
+             "PUT https://s.test/a\nPOST https://s.test/v\n", 0);
     /* what is not a string, not a field, or frames the message */
     rewrites("{\"objects\":[{\"actions\":{\"upload\":{\"href\":\"https://s.test/a\",\"header\":{\"a\":1,\"b "
              "c\":\"x\",\"d\":"

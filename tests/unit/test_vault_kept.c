@@ -123,6 +123,24 @@ static void test_keeping(void **state) {
     secret_release(&list[1].value);
 }
 
+/* An empty value is one, too. */
+static void test_keeping_nothing(void **state) {
+    struct state *s = *state;
+    struct vault_keep one = {.key = "key-1", .seconds = 60};
+    struct asked a = {.r = {.done = on_done}};
+    size_t taken;
+    grant(s, 7, NULL, 0);
+    assert_int_equal(vault_ask_keep(s->client, &a.r, 7, &one, 1, &taken), 0);
+    assert_int_equal(deliver(s), 0);
+    assert_int_equal(a.err, 0);
+    assert_int_equal(vault_ask_recall(s->client, &a.r, 7, slice_make(one.key, sizeof one.key)), 0);
+    assert_int_equal(deliver(s), 0);
+    assert_int_equal(a.told, 2);
+    assert_int_equal(a.err, 0);
+    assert_int_equal(a.value.n, 0);
+    secret_release(&a.value);
+}
+
 /* As many as fit one message are taken; one that fits none is an error. */
 static void test_keeping_much(void **state) {
     struct state *s = *state;
@@ -161,7 +179,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(found_and_ended), cmocka_unit_test(replaced),
         cmocka_unit_test(bounded),         TEST(test_keeping),
-        TEST(test_keeping_much),
+        TEST(test_keeping_nothing),        TEST(test_keeping_much),
     };
     return cmocka_run_group_tests_name("vault_kept", tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
     lfs.locks                    # {path: id}
     lfs.store                    # where the objects lie: "https://store.test"
 
-Each transfer takes only the token that the batch handed out for it, and each of these holds the words SECRET-OBJECT.
+Each transfer takes only the token that the batch handed out for it, and each of these holds the words SECRET-OBJECT. A hit whose
+body did not come whole has no status.
 """
 import hashlib
 import json
@@ -19,8 +20,9 @@ TYPE = "application/vnd.git-lfs+json"
 
 
 class LfsServer(gitserver.GitServer):
-    def __init__(self, store="https://store.test", **options):
+    def __init__(self, store="https://store.test", fields=True, **options):
         self.store = store
+        self.fields = fields    # False: a transfer needs none but what its URL says
         self.objects, self.locks, self.tokens = {}, {}, {}
         self.count = 0
         self.guard = threading.Lock()
@@ -80,8 +82,8 @@ class LfsServer(gitserver.GitServer):
         self.count += 1
         headers = {"Authorization": "RemoteAuth SECRET-OBJECT-%d" % self.count, "X-Store_Key": "SECRET-OBJECT-K%d" % self.count}
         target = "/" + url.split("/", 3)[3]
-        self.tokens[method, target] = headers
-        return {"href": url, "header": dict(headers), "expires_in": 600}
+        self.tokens[method, target] = headers if self.fields else {}
+        return {"href": url, **({"header": dict(headers)} if self.fields else {}), "expires_in": 600}
 
     def _batch(self, path, data):
         objects = []
