@@ -63,7 +63,7 @@ struct facts_ref {
     struct slice name; /* as sent, "refs/heads/main" */
     enum facts_op op;
     bool unproved;    /* op is FACTS_FORCE only because no proof was made: the refusal says so */
-    struct slice old; /* object ids in hexadecimal; not judged, kept for the record */
+    struct slice old; /* object ids in hexadecimal; kept for the record, of a fetch see facts.refs */
     struct slice new;
     const struct facts_brought *brought; /* NULL: nothing is known. A deletion brings nothing */
 };
@@ -105,9 +105,11 @@ struct facts {
 
     /* FACTS_GIT_PUSH: none for the discovery, or the empty probe ("0000"), which touches no ref; permitted if any push
      * rule speaks of the repository. Set only when the whole command list has been read.
-     * FACTS_GIT_FETCH: none for the request as such, which is permitted if any fetch rule speaks of the repository. */
+     * FACTS_GIT_FETCH: none for the request as such, which is permitted if any fetch rule speaks of the repository. Refs in
+     * a row with one and the same `new` are names of one object: it is enough that one of them is permitted. */
     const struct facts_ref *refs;
     size_t nrefs;
+    bool refs_untold;       /* FACTS_GIT_FETCH, of a log: it is about refs beside these, or about any */
     enum facts_extra extra; /* FACTS_GIT_FETCH only, and without refs */
 
     /* Of a push's pack, as a whole. As with facts_brought, what is not known helps nobody. */

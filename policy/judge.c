@@ -438,19 +438,35 @@ static void settle_ref(struct request *q, const struct facts_ref *ref, struct ve
         v->reason = REASON_UNPROVED;
 }
 
+/* All names of one object that a fetch is about, or one ref; *i comes to stand behind them. */
+static void settle_names(struct request *q, size_t *i, struct verdict *v) {
+    const struct facts_ref *first = &q->f->refs[*i];
+    struct verdict one;
+    bool names = q->f->kind == FACTS_GIT_FETCH && first->new.n > 0;
+    settle_ref(q, first, v);
+    v->ref = *i;
+    while (++*i < q->f->nrefs && names && slice_eq(q->f->refs[*i].new, first->new)) {
+        if (v->action != VERDICT_DENY)
+            continue;
+        settle_ref(q, &q->f->refs[*i], &one);
+        if (one.action != VERDICT_DENY)
+            *v = one;
+    }
+}
+
 /* All refs stand or fall together, and one request carries one credential. */
 static void settle_refs(struct request *q, struct verdict *v) {
     struct verdict first_bad = {0}, one;
     size_t bad = 0;
     bool mixed = false, some = false;
-    for (size_t i = 0; i < q->f->nrefs; i++) {
-        settle_ref(q, &q->f->refs[i], &one);
+    for (size_t i = 0; i < q->f->nrefs;) {
+        settle_names(q, &i, &one);
         if (one.action == VERDICT_DENY) {
-            one.ref = i;
             if (bad++ == 0)
                 first_bad = one;
             continue;
         }
+        one.ref = 0;
         mixed |= some && !slice_eq(v->credential, one.credential);
         /* one ref that a person is asked about holds the rest */
         bool stronger = one.action == VERDICT_ASK && v->action != VERDICT_ASK;

@@ -136,8 +136,10 @@ int learner_add(struct learner *l, const struct facts *f, struct slice credentia
                      .count = 1};
     if (f->kind == FACTS_TUNNEL || (f->kind == FACTS_GIT_PUSH && f->nrefs == 0))
         return 0; /* the discovery of a push is permitted by what permits the push */
-    int r = f->nrefs ? 0 : add(l, &s);
-    for (size_t i = 0; r == 0 && i < f->nrefs; i++) {
+    /* what is fetched is not kept to the refs of one day */
+    size_t nrefs = f->kind == FACTS_GIT_PUSH ? f->nrefs : 0;
+    int r = nrefs ? 0 : add(l, &s);
+    for (size_t i = 0; r == 0 && i < nrefs; i++) {
         struct seen one = s;
         one.ref = f->refs[i].name;
         one.op = f->refs[i].op;

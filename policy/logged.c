@@ -35,27 +35,23 @@ static bool told_of(const struct rule *r, const struct facts *f) {
     return !r->brings && push_options_told(f, r);
 }
 
-/* A log does not tell which refs were fetched, unless one was refused: a rule about some of them, where none about all
- * permits. */
-static bool fetches_some(const struct policy *p, const struct rule *r, const struct facts *f,
-                         const struct verdict *v) {
-    const struct rule *decides = v->rule.index ? &p->rules[v->rule.index - 1] : NULL;
-    return f->kind == FACTS_GIT_FETCH && f->nrefs == 0 && slice_eq(f->method, SLICE("POST")) &&
-           r->action == TREE_FETCH && r->nrefs && (r->deny || !decides || decides->nrefs);
+/* The log does not tell all refs that were fetched: a rule about some of them, where fetches are kept to some. */
+static bool fetches_some(const struct rule *r, bool kept_to_some) {
+    return kept_to_some && r->action == TREE_FETCH && r->nrefs;
 }
 
 /* The first rule about the request, or a ref of it, that hangs on what the log does not tell. */
-static void find_open(const struct policy *p, const struct facts *f, const struct verdict *v,
-                      struct verdict_rule *on, bool *unclear) {
+static void find_open(const struct policy *p, const struct facts *f, struct verdict_rule *on, bool *unclear) {
     bool batch = facts_lfs_batch(f) && f->lfs == FACTS_LFS_UNKNOWN;
+    bool kept_to_some = f->refs_untold && policy_limits_fetch(p, f);
     *unclear = false;
     for (size_t i = 0; i < p->nrules; i++) {
         const struct rule *r = &p->rules[i];
-        bool reaches = false, some = fetches_some(p, r, f, v);
+        bool reaches = false, some = fetches_some(r, kept_to_some);
         if (!some && !r->conditions && told_of(r, f) && !(batch && r->action == TREE_LFS && r->ops_named))
             continue;
         /* what a deny says of some refs does not stop the fetch as a whole */
-        reaches = some && r->deny && judge_rule(p, f, NULL, i, NULL) >= STAGE_REF;
+        reaches = some && judge_rule(p, f, NULL, i, NULL) >= STAGE_REF;
         for (size_t k = 0; k < (f->nrefs ? f->nrefs : 1) && !reaches; k++)
             reaches = judge_reaches(p, f, f->nrefs ? &f->refs[k] : NULL, i);
         if (!reaches)
@@ -77,8 +73,11 @@ static int judge_rules_logged(const struct policy *p, const struct facts *f, str
     judge_one(&g, f);
     *v = g.first;
     g.some = false;
-    find_open(p, f, v, on, &unclear);
+    find_open(p, f, on, &unclear);
     if (on->index == 0)
+        return 0;
+    /* a ref that is denied is, whatever the others are */
+    if (f->refs_untold && f->nrefs && v->action == VERDICT_DENY)
         return 0;
     /* a deny that asks for nothing more decides, whatever the others say */
     const struct rule *decides = v->rule.index ? &p->rules[v->rule.index - 1] : NULL;

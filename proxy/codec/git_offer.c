@@ -21,8 +21,6 @@ enum {
 void git_offer_init(struct git_offer *a, enum git_offer_kind kind, const struct git_offer_rules *rules) {
     *a = (struct git_offer){.kind = kind, .rules = *rules};
     a->state = kind == GIT_OFFER_LS_REFS ? OFFER_LISTED : OFFER_SERVICE;
-    if (kind == GIT_OFFER_LS_REFS && !rules->limited)
-        a->state = OFFER_RAW;
     pkt_reader_init(&a->reader);
     buf_init(&a->caps, PKT_PAYLOAD);
     buf_init(&a->last, GIT_REF_MAX);
@@ -53,8 +51,16 @@ static bool permits(struct git_offer *a, struct slice ref) {
     return git_ref_valid(ref, true) && a->rules.permits(a->rules.arg, ref);
 }
 
+static void show(struct git_offer *a, struct slice id, struct slice name, struct slice target) {
+    if (target.n)
+        a->rules.stands(a->rules.arg, name, target);
+    a->rules.shown(a->rules.arg, id, target.n ? target : name);
+}
+
 /* A name as a server lists it, with what it stands for (empty: not known, or nothing). */
 static bool visible(struct git_offer *a, struct slice name, struct slice target) {
+    if (!a->rules.limited)
+        return true;
     if (target.n && !permits(a, target))
         return false;
     return slice_eq(name, SLICE("HEAD")) ? target.n > 0 : permits(a, name);
@@ -165,13 +171,15 @@ static int put_ref(struct git_offer *a, struct slice id, struct slice name, stru
     return line.failed ? ERR_LIMIT : pkt_put(out, buf_slice(&line));
 }
 
-static int take_ref(struct git_offer *a, struct slice id, struct slice name, struct buf *out) {
+static int take_ref(struct git_offer *a, struct slice payload, struct slice id, struct slice name,
+                    struct buf *out) {
     struct slice base = name;
     bool peeled = slice_ends(name, SLICE("^{}"));
     if (peeled)
         base.n -= 3;
-    if (slice_eq(base, SLICE("capabilities")) && peeled)
-        return 0; /* of a repository without refs; put_refs_end says the same */
+    if (slice_eq(base, SLICE("capabilities")) &&
+        peeled) /* of a repository without refs; put_refs_end says the same */
+        return a->rules.limited ? 0 : pkt_put(out, payload);
     if (peeled && !slice_eq(base, buf_slice(&a->last)))
         return bad(a, "what a tag leads to does not stand behind the tag");
     if (!peeled) {
@@ -181,8 +189,8 @@ static int take_ref(struct git_offer *a, struct slice id, struct slice name, str
     }
     if (!a->last_shown)
         return 0;
-    a->rules.shown(a->rules.arg, id, false);
-    return put_ref(a, id, name, out);
+    show(a, id, base, old_target(a, base));
+    return a->rules.limited ? put_ref(a, id, name, out) : pkt_put(out, payload);
 }
 
 static int take_old(struct git_offer *a, struct slice payload, struct buf *out) {
@@ -191,7 +199,7 @@ static int take_old(struct git_offer *a, struct slice payload, struct buf *out) 
         id = slice_from(line, 8);
         if (!git_id_valid(id))
             return bad(a, "a shallow line without an id");
-        a->rules.shown(a->rules.arg, id, true);
+        a->rules.shown(a->rules.arg, id, SLICE_NONE);
         return pkt_put(out, payload);
     }
     if (!take_id(a, line, &id, &rest))
@@ -203,11 +211,11 @@ static int take_old(struct git_offer *a, struct slice payload, struct buf *out) 
         buf_clear(&a->caps);
         if (buf_put(&a->caps, slice_trim(caps)))
             return ERR_NOMEM;
-        a->caps_due = true;
+        a->caps_due = a->rules.limited;
         a->state = OFFER_REFS;
         rest = name;
     }
-    return take_ref(a, id, rest, out);
+    return take_ref(a, payload, id, rest, out);
 }
 
 /* The capabilities of a server none of whose refs is shown go with a name that is none. */
@@ -241,9 +249,9 @@ static int take_listed(struct git_offer *a, struct slice payload, struct buf *ou
     if (!visible(a, name, target))
         return 0;
     if (!unborn)
-        a->rules.shown(a->rules.arg, id, false);
+        show(a, id, name, target);
     if (peeled.n)
-        a->rules.shown(a->rules.arg, peeled, false);
+        show(a, peeled, name, target);
     return pkt_put(out, payload);
 }
 
@@ -258,11 +266,7 @@ static int take_version(struct git_offer *a, struct slice payload, struct buf *o
     }
     if (slice_eq(line, SLICE("version 1")) && a->version == 0) {
         a->version = 1;
-        a->state = a->rules.limited ? OFFER_FIRST : OFFER_RAW;
-        return pkt_put(out, payload);
-    }
-    if (!a->rules.limited) {
-        a->state = OFFER_RAW;
+        a->state = OFFER_FIRST;
         return pkt_put(out, payload);
     }
     a->state = OFFER_FIRST;
@@ -309,6 +313,31 @@ static int take_flush(struct git_offer *a, struct buf *out) {
     return r ? r : pkt_flush(out);
 }
 
+/* All refs may be seen: they are only looked at. */
+static bool only_looks(const struct git_offer *a) {
+    return !a->rules.limited &&
+           (a->state == OFFER_FIRST || a->state == OFFER_REFS || a->state == OFFER_LISTED);
+}
+
+static int take(struct git_offer *a, const struct pkt *pkt, struct buf *out) {
+    static const struct slice special[] = {
+        [PKT_FLUSH] = {"0000", 4}, [PKT_DELIM] = {"0001", 4}, [PKT_END] = {"0002", 4}};
+    bool data = pkt->kind == PKT_DATA;
+    bool looks = only_looks(a) || (data && a->state == OFFER_VERSION && !a->rules.limited);
+    int r;
+    if (data)
+        r = take_line(a, pkt->payload, out);
+    else if (pkt->kind == PKT_FLUSH && !looks)
+        r = take_flush(a, out);
+    else
+        r = bad(a, "a packet of a kind that can't be here");
+    if (r != ERR_PARSE || !looks)
+        return r;
+    a->state = OFFER_RAW;
+    a->error.text[0] = 0;
+    return data ? pkt_put(out, pkt->payload) : buf_put(out, special[pkt->kind]);
+}
+
 int git_offer_feed(struct git_offer *a, struct slice in, struct buf *out) {
     int r = 0;
     while (r == 0 && in.n && a->state != OFFER_BAD && a->state != OFFER_RAW && a->state != OFFER_SILENT) {
@@ -320,10 +349,8 @@ int git_offer_feed(struct git_offer *a, struct slice in, struct buf *out) {
             return 0;
         if (r == ERR_PARSE)
             return bad(a, "it is not made of pkt-lines");
-        if (r == 0 && pkt.kind == PKT_DATA)
-            r = take_line(a, pkt.payload, out);
-        else if (r == 0)
-            r = pkt.kind == PKT_FLUSH ? take_flush(a, out) : bad(a, "a packet of a kind that can't be here");
+        if (r == 0)
+            r = take(a, &pkt, out);
     }
     if (r == 0 && a->state == OFFER_RAW)
         r = buf_put(out, in);
@@ -336,7 +363,7 @@ int git_offer_feed(struct git_offer *a, struct slice in, struct buf *out) {
 
 int git_offer_end(struct git_offer *a) {
     if (a->state == OFFER_DONE || a->state == OFFER_SILENT ||
-        (a->state == OFFER_RAW && !pkt_reader_midway(&a->reader)))
+        ((a->state == OFFER_RAW || only_looks(a)) && !pkt_reader_midway(&a->reader)))
         return 0;
     return a->state == OFFER_BAD ? ERR_PARSE : bad(a, "it ends too early");
 }

@@ -11,6 +11,8 @@
  * that would bring more (include-tag, allow-…-in-want) are taken off. A filter, which leaves objects out that are asked
  * for by their ids later, is offered only where any object may be asked for; without it a clone is whole.
  *
+ * Where they are not limited, all refs pass as they came, and what can't be read of them is only not told.
+ *
  * Streaming: any cut of the answer may be fed, no more than one packet is kept, and what comes out is whole packets.
  */
 #ifndef PROXY_CODEC_GIT_OFFER_H
@@ -31,8 +33,11 @@ struct git_offer_rules {
     bool packfile_uris; /* … */
     /* May this ref be seen? Only for names that git_ref_valid takes. */
     bool (*permits)(void *arg, struct slice ref);
-    /* Limited only: this id, in hexadecimal, was shown (`shallow`: as the border of a shallow repository). */
-    void (*shown)(void *arg, struct slice id, bool shallow);
+    /* This id, in hexadecimal, was shown: of a ref, or of what a tag leads to; of HEAD and the like with the ref that it
+     * stands for, if that is known. Without a ref: as the border of a shallow repository. */
+    void (*shown)(void *arg, struct slice id, struct slice ref);
+    /* HEAD, or the like, was shown to stand for this ref. */
+    void (*stands)(void *arg, struct slice name, struct slice ref);
     void *arg;
 };
 

@@ -11,7 +11,7 @@ static const char *text_of(json_t *object, const char *key) {
 static bool read_refs(struct decision_line *d, json_t *git) {
     json_t *list = json_object_get(git, "refs");
     size_t n = json_array_size(list);
-    if (json_object_get(git, "omitted"))
+    if (d->request.f.kind == FACTS_GIT_PUSH && json_object_get(git, "omitted"))
         d->omitted = "the log does not tell all refs of the push";
     if (n == 0 || n > DECISIONS_REFS_MAX)
         return n == 0;
@@ -30,6 +30,15 @@ static bool read_refs(struct decision_line *d, json_t *git) {
     d->request.f.refs = d->refs;
     d->request.f.nrefs = n;
     return true;
+}
+
+/* A POST that says nothing of refs may be about any, but for the commands that are about none. */
+static void read_fetch(struct decision_line *d, json_t *git) {
+    struct facts *f = &d->request.f;
+    const char *command = text_of(git, "command");
+    bool fetches = strcmp(command, "fetch") == 0 || strcmp(command, "object-info") == 0;
+    bool posted = f->kind == FACTS_GIT_FETCH && slice_eq(f->method, SLICE("POST"));
+    f->refs_untold = posted && (json_object_get(git, "omitted") || (f->nrefs == 0 && (fetches || !*command)));
 }
 
 static bool read_options(struct decision_line *d, json_t *git) {
@@ -76,8 +85,11 @@ static bool read_request(struct decision_line *d) {
         d->request.f.lfs = FACTS_LFS_UNKNOWN; /* a batch locks nothing */
     if (d->request.f.extra == FACTS_PLAIN && strcmp(d->code, verdict_reason_code(REASON_EXTRA)) == 0)
         d->omitted = "the log does not tell what was fetched beside refs";
-    return kind == FACTS_HTTP ||
-           (read_refs(d, git) && read_options(d, git)); /* of a fetch: the ref that was refused */
+    if (kind == FACTS_HTTP)
+        return true;
+    bool read = read_refs(d, git) && read_options(d, git);
+    read_fetch(d, git);
+    return read;
 }
 
 static int read_verdict(struct decisions *r, json_t *json, unsigned line) {

@@ -31,11 +31,15 @@ struct replay {
     size_t others; /* refusals for other reasons than a policy's */
 };
 
-static void put_example(const struct decision_line *d, struct buf *out) {
+/* With the ref that the verdict hangs on. */
+static void put_example(const struct decision_line *d, const struct verdict *v, struct buf *out) {
     const struct facts *f = &d->request.f;
+    const struct facts_ref *ref = v->ref < f->nrefs ? &f->refs[v->ref] : f->refs;
     buf_printf(out, "%.*s %s", SLICE_ARG(f->method), d->url);
     if (f->nrefs)
-        buf_printf(out, " %.*s %s", SLICE_ARG(f->refs[0].name), facts_op_name(f->refs[0].op));
+        buf_printf(out, " %.*s", SLICE_ARG(ref->name));
+    if (f->nrefs && f->kind == FACTS_GIT_PUSH)
+        buf_printf(out, " %s", facts_op_name(ref->op));
 }
 
 static struct group *find(struct replay *r, bool untold, bool denied, enum verdict_action action,
@@ -65,7 +69,7 @@ static int add_group(struct replay *r, const struct decision_line *d, bool untol
     }
     struct buf text;
     buf_init(&text, 1 << 16);
-    put_example(d, &text);
+    put_example(d, v, &text);
     struct group *g = &r->groups[r->n++];
     *g = (struct group){.untold = untold, .denied = d->denied, .action = v->action, .n = 1};
     g->then = strdup(d->reason);
@@ -112,7 +116,7 @@ static int note_untold(struct replay *r, const struct decision_line *d, const st
 
 /* A limit that was used up, a body that was too long, a request that no rule was asked about. */
 static bool other_reason(const struct decision_line *d) {
-    if (!d->denied || !*d->code)
+    if (!d->denied || !*d->code || (strcmp(d->code, "fetch-ref") == 0 && d->request.f.nrefs))
         return false;
     for (unsigned reason = REASON_NO_RULES; reason < REASON_COUNT; reason++)
         if (strcmp(d->code, verdict_reason_code((enum verdict_reason)reason)) == 0)

@@ -10,6 +10,7 @@
 #include "proxy/codec/gunzip.h"
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/errand.h"
+#include "proxy/flow/fetched.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/shown.h"
 #include "proxy/flow/state.h"
@@ -32,6 +33,8 @@ struct fetchgate {
     bool reading;    /* the body is awaited */
     enum gate_answer answer;
     struct shown_repo repo;
+    uint32_t list; /* the number of the one that is read */
+    struct fetched fetched;
     struct git_asked asked;
     struct git_offer offer;
     struct git_borders borders;
@@ -51,7 +54,17 @@ void fetchgate_free(struct fetchgate *gate) {
     if (gate->answer == GATE_BORDERS)
         git_borders_release(&gate->borders);
     buf_release(&gate->out);
+    fetched_release(&gate->fetched);
     free(gate);
+}
+
+void fetchgate_record(const struct xchg *x, struct record *r) {
+    if (!x->fetch)
+        return;
+    r->git_command = x->fetch->fetched.command;
+    r->refs = x->fetch->fetched.refs;
+    r->nrefs = x->fetch->fetched.nrefs;
+    r->refs_omitted = x->fetch->fetched.omitted;
 }
 
 /* ---- what the policy says ---- */
@@ -79,13 +92,21 @@ static bool gate_permits(void *arg, struct slice name) {
     return same_credential(x, &v);
 }
 
-static void gate_shown(void *arg, struct slice id, bool border) {
+static void gate_shown(void *arg, struct slice id, struct slice ref) {
     struct xchg *x = arg;
-    shown_add(x->box->shown, &x->fetch->repo, border ? SHOWN_BORDER : SHOWN_OBJECT, id);
+    struct fetchgate *gate = x->fetch;
+    if (gate->limited)
+        shown_add(x->box->shown, &gate->repo, ref.n ? SHOWN_OBJECT : SHOWN_BORDER, id);
+    shown_name(x->box->shown, &gate->repo, gate->list, id, ref);
+}
+
+static void gate_stands(void *arg, struct slice name, struct slice ref) {
+    struct xchg *x = arg;
+    shown_name(x->box->shown, &x->fetch->repo, x->fetch->list, name, ref);
 }
 
 static void gate_border(void *arg, struct slice id) {
-    gate_shown(arg, id, true);
+    gate_shown(arg, id, SLICE_NONE);
 }
 
 /* ---- the request's head ---- */
@@ -110,13 +131,13 @@ static void gate_rewrite(struct xchg *x, enum git_offer_kind kind) {
         .packfile_uris = gate_extra(x, FACTS_PACKFILE_URIS),
         .permits = gate_permits,
         .shown = gate_shown,
+        .stands = gate_stands,
         .arg = x,
     };
     git_offer_init(&gate->offer, kind, &rules);
     gate->answer = GATE_REFS;
     gate_plain_answer(x);
-    if (gate->limited)
-        shown_begin(x->box->shown);
+    gate->list = shown_begin(x->box->shown);
 }
 
 void fetchgate_begin(struct xchg *x) {
@@ -130,8 +151,7 @@ void fetchgate_begin(struct xchg *x) {
     buf_init(&gate->out, GATE_OUT_MAX);
     gate->limited = policy_limits_fetch(x->box->policy, f);
     gate->any_object = !gate->limited || gate_extra(x, FACTS_ANY_OBJECT);
-    if (gate->limited)
-        shown_repo(x->box->shown, f->scheme, f->host, f->port, facts_repository(f->path), &gate->repo);
+    shown_repo(x->box->shown, f->scheme, f->host, f->port, facts_repository(f->path), &gate->repo);
     if (x->git.kind == GIT_FETCH) {
         gate->reading = true;
         if (x->body_done) {
@@ -257,7 +277,7 @@ static void gate_pass(struct xchg *x, struct buf *clean) {
     }
     x->req.framing = HTTP_BODY_LENGTH;
     x->req.length = buf_len(&x->held);
-    if (gate->limited && gate->asked.command == GIT_ASKED_LS_REFS) {
+    if (gate->asked.command == GIT_ASKED_LS_REFS) {
         gate_rewrite(x, GIT_OFFER_LS_REFS);
     } else if (gate->limited && gate->asked.deepens) {
         git_borders_init(&gate->borders, gate->asked.command);
@@ -344,6 +364,8 @@ static void gate_judge(struct xchg *x, struct slice body) {
     struct buf clean;
     buf_init(&clean, body.n);
     int r = git_asked_read(f, body, gate->limited, NULL, NULL, gate->limited ? &clean : NULL);
+    if (r == 0)
+        fetched_read(&gate->fetched, body, x->box->shown, &gate->repo);
     if (r == 0 && f->command == GIT_ASKED_BUNDLE_URI && !gate_extra(x, FACTS_BUNDLE_URI))
         gate_refuse_extra(x, FACTS_BUNDLE_URI);
     else if (r == 0 && f->packfile_uris && !gate_extra(x, FACTS_PACKFILE_URIS))
@@ -430,7 +452,9 @@ const char *fetchgate_head(struct xchg *x) {
         gate->borders.done = x->resp.status != 200 || http_encoded(x->resp.fields, x->resp.nfields);
         return NULL;
     }
-    if (x->resp.status >= 300) {
+    bool only_looks = !gate->limited && x->git.kind == GIT_FETCH &&
+                      (x->resp.status != 200 || http_encoded(x->resp.fields, x->resp.nfields));
+    if (x->resp.status >= 300 || only_looks) {
         git_offer_release(&gate->offer);
         gate->answer = GATE_AS_IT_IS;
         return NULL;

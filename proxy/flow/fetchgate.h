@@ -1,6 +1,7 @@
 /*
  * The gate for fetches: what a sandbox sees of a repository, and what it gets.
  *
+ * Which refs are shown, and so what a fetch is for, is remembered for its record, whatever the policy says (fetched.h).
  * The answer to the discovery is rewritten (proxy/codec/git_offer.h): offers that no rule permits by name are taken out,
  * and where the policy keeps fetches from the repository to some refs (policy_limits_fetch), so are all others. The body
  * of a fetch is held until it has come, then judged (proxy/codec/git_asked.h): by its command, and, where refs are
@@ -20,6 +21,7 @@
 #define FETCHGATE_NAMES_MAX (8u << 20)  /* … where each id is looked up */
 
 struct fetchgate;
+struct record;
 struct xchg;
 
 /* The policy permits the request as such. The exchange may be over when these return. */
@@ -36,6 +38,9 @@ const char *fetchgate_head(struct xchg *x);
 void fetchgate_data(struct xchg *x, struct slice bytes);
 /* Its end. False: the answer was not whole, the exchange is over. */
 bool fetchgate_end(struct xchg *x);
+
+/* What the record says of it: its command, and the refs that it is for. */
+void fetchgate_record(const struct xchg *x, struct record *r);
 
 void fetchgate_free(struct fetchgate *gate);
 

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/shared.h"
+#include "proxy/flow/shown_names.h"
 
 /*
  * Theory of operation. A table of small sets, each of as many entries as lie in two lines of the processor's cache. An
@@ -23,6 +24,7 @@ struct table {
     unsigned char key[32];
     _Atomic uint32_t turn; /* lists so far */
     _Atomic uint64_t entries[SHOWN_MAX];
+    struct shown_names names;
 };
 
 struct shown {
@@ -120,9 +122,8 @@ static bool place(const struct shown_repo *repo, enum shown_kind kind, struct sl
 
 /* ---- the table ---- */
 
-void shown_begin(struct shown *s) {
-    if (s)
-        atomic_fetch_add_explicit(&s->table->turn, 1, memory_order_relaxed);
+uint32_t shown_begin(struct shown *s) {
+    return s ? atomic_fetch_add_explicit(&s->table->turn, 1, memory_order_relaxed) + 1 : 0;
 }
 
 void shown_add(struct shown *s, const struct shown_repo *repo, enum shown_kind kind, struct slice id) {
@@ -158,4 +159,16 @@ bool shown_has(const struct shown *s, const struct shown_repo *repo, enum shown_
         if ((atomic_load_explicit(&list[i], memory_order_acquire) & ~TURN_MASK) == entry)
             return true;
     return false;
+}
+
+void shown_name(struct shown *s, const struct shown_repo *repo, uint32_t list, struct slice id,
+                struct slice ref) {
+    if (s)
+        shown_names_add(&s->table->names, repo->key, list, id, ref);
+}
+
+void shown_names(const struct shown *s, const struct shown_repo *repo, struct slice id,
+                 bool (*found)(void *arg, struct slice ref), void *arg) {
+    if (s)
+        shown_names_find(&s->table->names, repo->key, id, found, arg);
 }

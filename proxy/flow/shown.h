@@ -6,6 +6,9 @@
  * What is kept of an id is 63 bits of a keyed hash over origin, repository and id; the key is made at random for each
  * sandbox. No lock is taken. Of SHOWN_MAX ids those listed longest ago are forgotten first, and asking for the list of
  * refs again brings them back.
+ *
+ * Whatever the policy says, it is also kept by which names of refs they were shown, so that the record of a fetch tells
+ * what it was for. Of these, too, the oldest are forgotten first.
  */
 #ifndef PROXY_FLOW_SHOWN_H
 #define PROXY_FLOW_SHOWN_H
@@ -14,7 +17,8 @@
 #include "base/slice.h"
 #include "base/url.h"
 
-#define SHOWN_MAX (1u << 19) /* at 8 bytes; only what was written to takes memory */
+#define SHOWN_MAX      (1u << 19) /* at 8 bytes; only what was written to takes memory */
+#define SHOWN_NAME_MAX 1024       /* bytes of a ref's name; longer ones are not kept */
 
 enum shown_kind {
     SHOWN_OBJECT, /* of a ref, or of what a tag leads to */
@@ -40,10 +44,18 @@ void shown_free(struct shown *s);
 void shown_repo(const struct shown *s, enum url_scheme scheme, struct slice host, uint16_t port,
                 struct slice path, struct shown_repo *out);
 
-/* A new list of refs begins: what it shows is forgotten after what was shown before. */
-void shown_begin(struct shown *s);
+/* A new list of refs begins: what it shows is forgotten after what was shown before. Returns its number. */
+uint32_t shown_begin(struct shown *s);
 
 void shown_add(struct shown *s, const struct shown_repo *repo, enum shown_kind kind, struct slice id);
 bool shown_has(const struct shown *s, const struct shown_repo *repo, enum shown_kind kind, struct slice id);
+
+/* The list shows an object as what this ref is, or leads to; or, in an id's place, HEAD or the like as what stands for it. */
+void shown_name(struct shown *s, const struct shown_repo *repo, uint32_t list, struct slice id,
+                struct slice ref);
+/* Calls `found` with each ref by which the last list that had this object showed it, until it returns false. A ref may
+ * come twice. */
+void shown_names(const struct shown *s, const struct shown_repo *repo, struct slice id,
+                 bool (*found)(void *arg, struct slice ref), void *arg);
 
 #endif

@@ -161,6 +161,7 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
     xchg_protocols(x, &r);
     doorgate_record(x, &r, &door);
     gitgate_record(x, &r);
+    fetchgate_record(x, &r);
     lfsgate_record(x, &r);
     decision_verdict(x->box, &x->decision, &r, denied ? refusal_hint(x) : SLICE_NONE);
     doorgate_record_release(&door);

@@ -51,6 +51,7 @@ void record_encode(const struct record *r, struct msg_out *m, void *memory, size
     put_text(m, r->method);
     msg_put_slice(m, limited(r->url, RECORD_URL_MAX));
     put_text(m, r->git_service);
+    put_text(m, r->git_command);
     put_refs(m, r);
     put_text(m, r->credential);
     put_text(m, r->upstream);
@@ -140,6 +141,7 @@ int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs) {
     r->method = get_text(m);
     r->url = get_limited(m, RECORD_URL_MAX);
     r->git_service = get_text(m);
+    r->git_command = get_text(m);
     get_refs(m, r, refs);
     r->credential = get_text(m);
     r->upstream = get_text(m);

@@ -20,7 +20,11 @@
  *     protocol     that the client speaks: "http/1.0", "http/1.1", "h2", or "tunnel" (passed on unread). In the outcome of a
  *                  WebSocket that was granted "http/1.1+websocket" or "h2+websocket"
  *     method, url  url without user name, query values left out ("?page=*") unless they are asked for
- *     git          {"service": "git-receive-pack", "refs": […], "omitted": N, "options": […], "unpack"}. Of a ref, in a verdict:
+ *     git          {"service": "git-upload-pack", "command": "fetch", "refs": […], "omitted": N}: of a fetch the protocol's
+ *                  word ("fetch", "ls-refs", "bundle-uri", "object-info", "probe") and the refs that it is for: "ref", and "new",
+ *                  the id that it was asked for by; the refs with one id are all those that the object was shown as.
+ *                  What is wanted and was shown as none is counted in "omitted".
+ *                  {"service": "git-receive-pack", "refs": […], "omitted": N, "options": […], "unpack"}. Of a ref, in a verdict:
  *                  "ref", "old", "new" (ids), "op" (create, update, delete, force), "proof" (of an update, what told
  *                  whether it is a fast-forward: "pack", "server", which was asked for what the pack left open, or
  *                  "none"). In the outcome of a push that went upstream: "ref",
@@ -90,7 +94,7 @@ struct record {
     bool denied; /* of a verdict */
     struct slice reason, code, rule;
     struct slice method, url;
-    struct slice git_service;
+    struct slice git_service, git_command;
     const struct record_ref *refs;
     size_t nrefs;
     uint64_t refs_omitted;

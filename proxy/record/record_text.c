@@ -87,6 +87,7 @@ static void json_pair(struct json *j, const char *key, struct slice s) {
 static void json_git(struct json *j, const struct record *r) {
     json_open_object(j);
     json_pair(j, "service", r->git_service);
+    json_pair(j, "command", r->git_command);
     if (r->nrefs) {
         json_key(j, "refs");
         json_open_array(j);

@@ -2,10 +2,14 @@
 """A fetch that is kept to some refs: what real git sees and gets in protocol versions 0, 1 and 2, and what is refused when it
 is asked for by hand."""
 import gzip
+import json
+import os
 import textwrap
 
+import exeat
 import pushes
 import tap
+import work
 from servers import RawServer, response
 
 LIMITED = "allow fetch https://g.test/acme/app refs/heads/main refs/heads/rel/* refs/tags/v* with forge\n"
@@ -116,6 +120,104 @@ def a_hidden_branch_is_none(t, version):
     r = repo.run("git init -q w; cd w; set +e; git fetch %s hidden; echo exit $?; git fetch %s refs/heads/main refs/heads/hidden; echo exit $?" % (URL, URL), version=version)
     tap.equal(r.out.split(), ["exit", "128", "exit", "128"])
     tap.contains(r.err, "couldn't find remote ref hidden")
+
+
+class ById(Repository):
+    """Of a server that is asked for objects by their ids alone, as most are."""
+
+    def __init__(self, t, **options):
+        super().__init__(t, **options)
+        self.git.git(pushes.REPO, "config", "uploadpack.allowRefInWant", "false")
+
+
+def told(verdict):
+    """What the record of a request to git-upload-pack says of it."""
+    git = verdict["git"]
+    return git["command"], [(ref["ref"], ref.get("new")) for ref in git.get("refs", [])], git.get("omitted", 0)
+
+
+@each_version
+def the_record_tells_what_was_fetched(t, version):
+    repo = ById(t)
+    names = {("refs/heads/main", repo.main[3]), ("refs/heads/rel/1", repo.main[0]), ("refs/tags/v1", repo.tag("v1")), ("refs/tags/v1", repo.main[3])}
+    hidden = {("refs/heads/hidden", repo.hidden), ("refs/tags/secret", repo.tag("secret")), ("refs/tags/secret", repo.hidden), ("refs/tags/internal", repo.tag("internal"))}
+    for policy in (LIMITED, pushes.FETCH):
+        r = repo.run("git clone -q %s w; git init -q x; cd x; git fetch -q --no-tags %s rel/1; git fetch -q --no-tags --depth=1 %s HEAD" % (URL, URL, URL),
+                     policy=policy, version=version, workers=3)
+        posted = [told(v) for v in r.verdicts(method="POST")]
+        fetched = [(set(refs), omitted) for command, refs, omitted in posted if command == "fetch"]
+        # of an object all that the list said: the one for HEAD alone said nothing of tags
+        head = {ref for ref in names if ref[1] == repo.main[3] and (version < 2 or ref[0] == "refs/heads/main")}
+        for refs in (names if policy == LIMITED else names | hidden, {("refs/heads/rel/1", repo.main[0])}, head):
+            tap.contains(fetched, (refs, 0))
+        tap.equal({len(refs) for refs, _ in fetched}, {len(names if policy == LIMITED else names | hidden), 1, len(head)})
+        tap.equal([p for p in posted if p[0] != "fetch"], [("ls-refs", [], 0)] * (3 if version == 2 else 0))
+
+
+@tap.test
+def the_record_tells_refs_that_were_fetched_by_name(t):
+    repo = Repository(t)
+    r = repo.run("git clone -q --no-tags %s w; git init -q x; cd x; git fetch -q --no-tags %s HEAD" % (URL, URL), policy=pushes.FETCH, workers=2)
+    fetched = [told(v)[1:] for v in r.verdicts(method="POST") if told(v)[0] == "fetch"]
+    refs, omitted = fetched[0]
+    tap.equal(({ref for ref, _ in refs}, {id for _, id in refs}, omitted), ({"refs/heads/main", "refs/heads/rel/1", "refs/heads/hidden"}, {None}, 0))
+    tap.equal(fetched[1], ([("refs/heads/main", None)], 0))
+
+
+@tap.test
+def the_record_tells_all_names_of_what_was_fetched(t):
+    repo = ById(t)
+    for name in ("a", "z"):
+        repo.git.git(pushes.REPO, "branch", name, "main")
+    r = repo.run("git init -q w; cd w; git fetch -q --no-tags %s main; git init -q ../x; cd ../x; git fetch -q --no-tags %s %s" % (URL, URL, repo.main[2]),
+                 policy=pushes.FETCH)
+    # what the last list said: of the branch that was asked for; and what was shown by no name
+    tap.equal([told(v)[1:] for v in r.verdicts(method="POST") if told(v)[0] == "fetch"], [([("refs/heads/main", repo.main[3])], 0), ([], 1)])
+    # a clone shows them all
+    r = repo.run("git clone -q --single-branch %s w" % URL, policy=pushes.FETCH)
+    tap.equal([told(v)[1] for v in r.verdicts(method="POST") if told(v)[0] == "fetch"],
+              [[(ref, repo.main[3]) for ref in ("refs/heads/a", "refs/heads/main", "refs/heads/z", "refs/tags/v1")]])
+    # one of its names is permitted, and so was the clone
+    r = repo.run("git clone -q --no-tags %s w" % URL, policy="allow fetch https://g.test/acme/app refs/heads/z with forge\n")
+    tap.equal([told(v)[1] for v in r.verdicts(method="POST") if told(v)[0] == "fetch"], [[("refs/heads/z", repo.main[3])]])
+
+
+def replayed(log, policy):
+    """What `policy replay` says of a log."""
+    folder = work.folder("replay.", user=exeat.as_user(), mode=0o755)
+    work.write(os.path.join(folder, "p.policy"), policy + "\n")
+    return json.loads(exeat.call("policy", "replay", "--json", log, os.path.join(folder, "p.policy")).out)
+
+
+@tap.test
+def more_refs_than_a_record_takes_are_counted(t):
+    repo = ById(t)
+    repo.git.git(pushes.REPO, "update-ref", "--stdin", stdin="".join("create refs/heads/same/%04d %s\n" % (i, repo.middle) for i in range(1200)).encode())
+    r = repo.run("git clone -q --no-tags %s w; cd w; git branch -r | wc -l" % URL, policy=pushes.FETCH)
+    tap.equal(r.out.split(), ["1204"])
+    refs, omitted = [told(v)[1:] for v in r.verdicts(method="POST") if told(v)[0] == "fetch"][0]
+    # the many names of one object do not fit: none of them is told, so that no other one is taken for all
+    tap.equal((sorted(ref for ref, _ in refs), omitted), (["refs/heads/hidden", "refs/heads/main", "refs/heads/rel/1"], 1))
+    now = replayed(r.log, "allow fetch https://g.test/acme/app refs/heads/** with forge")
+    tap.equal((now["differ"], now["untold"]), (0, 1))
+    now = replayed(r.log, "allow fetch https://g.test/acme/app refs/heads/main with forge")
+    tap.equal((now["differ"], now["untold"]), (1, 0))
+
+
+@tap.test
+def replay_judges_recorded_fetches_by_their_refs(t):
+    repo = ById(t)
+    r = repo.run("git clone -q %s w; git init -q x; cd x; git fetch -q --no-tags %s rel/1; git fetch -q --no-tags %s main; git fetch -q --no-tags %s %s"
+                 % (URL, URL, URL, URL, repo.middle), policy=pushes.FETCH)
+    for policy, differ, untold in (
+            (pushes.FETCH, [], 0),
+            (pushes.FETCH + "deny fetch https://g.test/acme/app refs/heads/none", [], 1),
+            ("allow fetch https://g.test/acme/app refs/heads/main refs/heads/rel/* with forge", ["refs/heads/hidden"], 1),
+            ("allow fetch https://g.test/acme/app refs/heads/main with forge", ["refs/heads/hidden", "refs/heads/rel/1"], 1)):
+        now = replayed(r.log, policy)
+        tap.equal(sorted(g["example"].split(" ")[-1] for g in now["groups"] if g["verdict_now"] == "deny"), differ, policy)
+        tap.equal(now["untold"], untold, policy)
+        tap.equal(now["differ"], len(differ), policy)
 
 
 @tap.test

@@ -22,9 +22,14 @@ static bool permits(void *arg, struct slice ref) {
     return !memmem(ref.p, ref.n, "hid", 3);
 }
 
-static void shown(void *arg, struct slice id, bool border) {
+static void shown(void *arg, struct slice id, struct slice ref) {
     must(git_id_valid(id));
-    buf_printf(arg, "%.*s%d", SLICE_ARG(id), border);
+    buf_printf(arg, "%.*s %.*s", SLICE_ARG(id), SLICE_ARG(ref));
+}
+
+static void stands(void *arg, struct slice name, struct slice ref) {
+    must(!memmem(ref.p, ref.n, "\n", 1) && name.n + ref.n < PKT_PAYLOAD);
+    buf_printf(arg, "%.*s=%.*s", SLICE_ARG(name), SLICE_ARG(ref));
 }
 
 static int offer(unsigned mode, struct slice in, size_t piece, struct buf *out, struct buf *ids) {
@@ -35,6 +40,7 @@ static int offer(unsigned mode, struct slice in, size_t piece, struct buf *out, 
                                     .packfile_uris = mode & 16,
                                     .permits = permits,
                                     .shown = shown,
+                                    .stands = stands,
                                     .arg = ids};
     int r = 0;
     git_offer_init(&a, mode & 1 ? GIT_OFFER_LS_REFS : GIT_OFFER_DISCOVERY, &rules);

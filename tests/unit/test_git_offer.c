@@ -54,7 +54,8 @@ static void put_lines(struct slice in, struct buf *out) {
 /* ---- offers ---- */
 
 struct seen {
-    struct buf ids; /* "a b ~c": first digits; '~' for a border */
+    struct buf ids;   /* "a b ~c": first digits; '~' for a border */
+    struct buf names; /* of what: "main HEAD v1 " */
 };
 
 static bool permits(void *arg, struct slice ref) {
@@ -62,8 +63,14 @@ static bool permits(void *arg, struct slice ref) {
     return !memmem(ref.p, ref.n, "hidden", 6);
 }
 
-static void shown(void *arg, struct slice id, bool border) {
-    buf_printf(&((struct seen *)arg)->ids, "%s%c%c", border ? "~" : "", id.p[0], ' ');
+static void shown(void *arg, struct slice id, struct slice ref) {
+    struct seen *seen = arg;
+    buf_printf(&seen->ids, "%s%c%c", ref.n ? "" : "~", id.p[0], ' ');
+    buf_printf(&seen->names, "%.*s ", SLICE_ARG(ref));
+}
+
+static void stands(void *arg, struct slice name, struct slice ref) {
+    buf_printf(&((struct seen *)arg)->names, "%.*s=%.*s ", SLICE_ARG(name), SLICE_ARG(ref));
 }
 
 /* Feeds in pieces; the error of feed or end. */
@@ -76,6 +83,7 @@ static int run(enum git_offer_kind kind, unsigned flags, struct slice in, size_t
                                     .packfile_uris = flags & 8,
                                     .permits = permits,
                                     .shown = shown,
+                                    .stands = stands,
                                     .arg = seen};
     int r = 0;
     git_offer_init(&a, kind, &rules);
@@ -129,9 +137,21 @@ static const struct {
     {GIT_OFFER_DISCOVERY, LIMITED, SERVICE "|", SERVICE "|\n", ""},
     /* not limited: as it came */
     {GIT_OFFER_DISCOVERY, 0, SERVICE B " refs/heads/hidden@new include-tag\n|",
-     SERVICE B " refs/heads/hidden@new include-tag\n|\n", ""},
+     SERVICE B " refs/heads/hidden@new include-tag\n|\n", "b "},
     {GIT_OFFER_DISCOVERY, 0, SERVICE "version 1\n" B " refs/heads/hidden@new\n|",
-     SERVICE "version 1\n" B " refs/heads/hidden@new\n|\n", ""},
+     SERVICE "version 1\n" B " refs/heads/hidden@new\n|\n", "b "},
+    {GIT_OFFER_DISCOVERY, 0, SERVICE Z " capabilities^{}@new\n|", SERVICE Z " capabilities^{}@new\n|\n", ""},
+    {GIT_OFFER_DISCOVERY, 0, SERVICE A " refs/heads/a..b@new\nshallow " C "\n" B " x\n|",
+     SERVICE A " refs/heads/a..b@new\nshallow " C "\n" B " x\n|\n", "a ~c b "},
+    {GIT_OFFER_LS_REFS, 0, B " HEAD\n" B " odd\nunborn x\n|", B " HEAD\n" B " odd\nunborn x\n|\n", "b b "},
+    /* … also where it can't be read */
+    {GIT_OFFER_DISCOVERY, 0,
+     SERVICE "new\n" A " refs/heads/main\n|\n|\n=", SERVICE "new\n" A " refs/heads/main\n|\n|\n=\n", ""},
+    {GIT_OFFER_LS_REFS, 0, A " refs/heads/main new:x\n" B " refs/heads/x\n|\nmore\n|",
+     A " refs/heads/main new:x\n" B " refs/heads/x\n|\nmore\n|\n", ""},
+    {GIT_OFFER_LS_REFS, 0, A " refs/heads/main\n=\n" B " refs/heads/x\n|",
+     A " refs/heads/main\n=\n" B " refs/heads/x\n|\n", "a "},
+    {GIT_OFFER_LS_REFS, 0, A " refs/heads/main", A " refs/heads/main\n", "a "},
     /* version 2, with and without the service */
     {GIT_OFFER_DISCOVERY, 0,
      "version 2\nagent=g\nls-refs\nfetch=shallow packfile-uris filter new\nbundle-uri\nnew\nobject-info\n|",
@@ -180,6 +200,7 @@ static void test_offers(void **state) {
             buf_init(&out, 1 << 16);
             buf_init(&lines, 1 << 16);
             buf_init(&seen.ids, 1 << 16);
+            buf_init(&seen.names, 1 << 16);
             put_packets(offers[i].in, &in);
             int r = run(offers[i].kind, offers[i].flags, buf_slice(&in), piece, &out, &seen);
             put_lines(buf_slice(&out), &lines);
@@ -193,7 +214,43 @@ static void test_offers(void **state) {
             buf_release(&out);
             buf_release(&lines);
             buf_release(&seen.ids);
+            buf_release(&seen.names);
         }
+}
+
+/* What an object is shown as: the ref, what the ref stands for, the tag that leads to it. */
+static void test_names(void **state) {
+    static const struct {
+        enum git_offer_kind kind;
+        const char *in, *limited, *open;
+    } rows[] = {
+        {GIT_OFFER_DISCOVERY,
+         SERVICE A " HEAD@x symref=HEAD:refs/heads/main\n" A " refs/heads/main\n" B " refs/heads/hidden\n" C
+                   " refs/tags/v1\n" A " refs/tags/v1^{}\n|",
+         "HEAD=refs/heads/main refs/heads/main refs/heads/main refs/tags/v1 refs/tags/v1 ",
+         "HEAD=refs/heads/main refs/heads/main refs/heads/main refs/heads/hidden refs/tags/v1 refs/tags/v1 "},
+        {GIT_OFFER_LS_REFS,
+         A " HEAD symref-target:refs/heads/main\n" B " refs/heads/hidden\n" C " refs/tags/v1 peeled:" A "\n|",
+         "HEAD=refs/heads/main refs/heads/main refs/tags/v1 refs/tags/v1 ",
+         "HEAD=refs/heads/main refs/heads/main refs/heads/hidden refs/tags/v1 refs/tags/v1 "},
+        {GIT_OFFER_LS_REFS, A " HEAD\n|", "", "HEAD "},
+    };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        struct buf in, out;
+        struct seen seen;
+        buf_init(&in, 1 << 16);
+        buf_init(&out, 1 << 16);
+        buf_init(&seen.ids, 1 << 16);
+        buf_init(&seen.names, 1 << 16);
+        put_packets(rows[i / 2].in, &in);
+        assert_int_equal(run(rows[i / 2].kind, i % 2 ? LIMITED : 0, buf_slice(&in), 7, &out, &seen), 0);
+        assert_string_equal(buf_cstr(&seen.names), i % 2 ? rows[i / 2].limited : rows[i / 2].open);
+        buf_release(&in);
+        buf_release(&out);
+        buf_release(&seen.ids);
+        buf_release(&seen.names);
+    }
 }
 
 /* A spoilt offer shows nothing hidden, and is still made of packets. */
@@ -203,11 +260,13 @@ static void spoilt(struct slice in, void *arg) {
     buf_init(&out, 1 << 16);
     buf_init(&lines, 1 << 16);
     buf_init(&seen.ids, 1 << 16);
+    buf_init(&seen.names, 1 << 16);
     run(*(enum git_offer_kind *)arg, LIMITED, in, in.n ? in.n : 1, &out, &seen);
     put_lines(buf_slice(&out), &lines);
     buf_release(&out);
     buf_release(&lines);
     buf_release(&seen.ids);
+    buf_release(&seen.names);
 }
 
 static void test_spoilt_offers(void **state) {
@@ -377,9 +436,9 @@ static void test_borders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_offers),   cmocka_unit_test(test_spoilt_offers),
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_not_strict),
-        cmocka_unit_test(test_borders),
+        cmocka_unit_test(test_offers),        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_spoilt_offers), cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_not_strict),    cmocka_unit_test(test_borders),
     };
     return cmocka_run_group_tests_name("git_offer", tests, NULL, NULL);
 }

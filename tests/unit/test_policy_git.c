@@ -116,6 +116,49 @@ static void test_fetched_refs(void **state) {
     }
 }
 
+/* All names of one object are one: it is enough that one of them may be fetched. */
+static void test_names_of_one_object(void **state) {
+    static const struct {
+        const char *rules, *refs; /* "name=id …" */
+        enum verdict_reason reason;
+        size_t bad, ref;
+    } rows[] = {
+        {"allow fetch " REPO " refs/heads/a", "refs/heads/a=1 refs/heads/b=1", REASON_ALLOWED, 0, 0},
+        {"allow fetch " REPO " refs/heads/b", "refs/heads/a=1 refs/heads/b=1", REASON_ALLOWED, 0, 0},
+        {"allow fetch " REPO " refs/heads/b", "refs/heads/a=1 refs/heads/b=2", REASON_REFS, 1, 0},
+        {"allow fetch " REPO " refs/heads/b", "refs/heads/b=1 refs/heads/c=2 refs/heads/d=2 refs/heads/e=3",
+         REASON_REFS, 2, 1},
+        {"allow fetch " REPO " refs/heads/b", "refs/heads/b= refs/heads/c=", REASON_REFS, 1, 1},
+        {"allow fetch " REPO "\ndeny fetch " REPO " refs/heads/b", "refs/heads/a=1 refs/heads/b=1",
+         REASON_ALLOWED, 0, 0},
+        {"allow fetch " REPO " refs/heads/b with x\nallow fetch " REPO " refs/heads/c with y",
+         "refs/heads/b=1 refs/heads/c=1", REASON_ALLOWED, 0, 0},
+        {"allow fetch " REPO " refs/heads/b with x\nallow fetch " REPO " refs/heads/c with y",
+         "refs/heads/b=1 refs/heads/c=2", REASON_CREDENTIALS, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct policy *p = load_text(rows[i].rules);
+        struct facts_ref refs[4] = {{.op = FACTS_CREATE}};
+        struct slice rest = slice_str(rows[i].refs), one;
+        struct asking a;
+        struct verdict v;
+        asking_init(&a, FACTS_GIT_FETCH, "POST", REPO ".git/git-upload-pack");
+        a.f.refs = refs;
+        for (bool more = true; more;) {
+            more = slice_cut(rest, ' ', &one, &rest);
+            slice_cut(one, '=', &refs[a.f.nrefs].name, &refs[a.f.nrefs].new);
+            a.f.nrefs++;
+        }
+        policy_judge(p, &a.f, &v);
+        if (v.reason != rows[i].reason || v.bad_refs != rows[i].bad || v.ref != rows[i].ref)
+            fail_msg("%s: %s: %s, %zu bad, the first is %zu", rows[i].rules, rows[i].refs,
+                     verdict_reason_code(v.reason), v.bad_refs, v.ref);
+        buf_release(&a.path);
+        policy_free(p);
+    }
+}
+
 /* Whatever looks like git's endpoint to some server is not permitted as plain HTTP. */
 static void test_git_as_http(void **state) {
     static const char *const like[] = {
@@ -432,15 +475,11 @@ static void test_words_of_git(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fetch),
-        cmocka_unit_test(test_git_as_http),
-        cmocka_unit_test(test_fetched_refs),
-        cmocka_unit_test(test_push),
-        cmocka_unit_test(test_discovery),
-        cmocka_unit_test(test_many_refs),
-        cmocka_unit_test(test_mixed_credentials),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_words_of_git),
+        cmocka_unit_test(test_fetch),          cmocka_unit_test(test_git_as_http),
+        cmocka_unit_test(test_fetched_refs),   cmocka_unit_test(test_names_of_one_object),
+        cmocka_unit_test(test_push),           cmocka_unit_test(test_discovery),
+        cmocka_unit_test(test_many_refs),      cmocka_unit_test(test_mixed_credentials),
+        cmocka_unit_test(test_words),          cmocka_unit_test(test_words_of_git),
         cmocka_unit_test(test_words_of_fetch),
     };
     return cmocka_run_group_tests_name("policy_git", tests, NULL, NULL);

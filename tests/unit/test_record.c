@@ -125,6 +125,17 @@ static void json_has_the_keys(void **state) {
                 "\"git-receive-pack\",\"refs\":[{\"ref\":\"refs/for/main\",\"to\":\"refs/changes/1\","
                 "\"outcome\":\"ok\"},{\"ref\":\"refs/heads/b\",\"outcome\":\"refused: hook declined\"}],"
                 "\"options\":[\"ci.skip\",\"topic=*\"],\"unpack\":\"disk full\"}}\n");
+    static const struct record_ref fetched[] = {{.ref = SLICE("refs/heads/main"), .new = SLICE("2222")}};
+    struct record fetch = {.event = RECORD_VERDICT, .git_service = SLICE("git-upload-pack")};
+    fetch.git_command = SLICE("fetch");
+    fetch.refs = fetched;
+    fetch.nrefs = 1;
+    fetch.refs_omitted = 2;
+    expect_json(
+        &fetch,
+        "{\"event\":\"verdict\",\"time\":\"1970-01-01T00:00:00.000Z\",\"verdict\":\"allow\",\"git\":{"
+        "\"service\":\"git-upload-pack\",\"command\":\"fetch\",\"refs\":[{\"ref\":\"refs/heads/main\","
+        "\"new\":\"2222\"}],\"omitted\":2}}\n");
     struct record gap = {.event = RECORD_GAP,
                          .time_ms = 3000,
                          .count = 9,

@@ -6,8 +6,11 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "proxy/flow/shown.h"
 
 #define ID "0123456789abcdef0123456789abcdef01234567"
@@ -91,6 +94,122 @@ static void test_many(void **state) {
     shown_free(s);
 }
 
+/* "a b ": in the order in which they are found. */
+static bool found(void *arg, struct slice ref) {
+    buf_printf(arg, "%.*s ", SLICE_ARG(ref));
+    return buf_len(arg) < 60;
+}
+
+static void expect_names(const struct shown *s, const struct shown_repo *repo, const char *id,
+                         const char *want) {
+    struct buf out;
+    buf_init(&out, 1 << 16);
+    shown_names(s, repo, slice_str(id), found, &out);
+    assert_string_equal(buf_cstr(&out), want);
+    buf_release(&out);
+}
+
+/* What one worker showed by a name, another one knows by it: all that the last list said of the object. */
+static void test_names(void **state) {
+    struct shown *two[2];
+    char text[41];
+    static char longest[SHOWN_NAME_MAX + 1];
+    (void)state;
+    two_of_one(two);
+    struct shown_repo r = repo_of(two[0], "g.test", 443, "/acme/app"),
+                      other = repo_of(two[0], "g.test", 443, "/acme/lib");
+    expect_names(two[1], &r, ID, "");
+    uint32_t first = shown_begin(two[0]), second = shown_begin(two[1]);
+    assert_int_not_equal(first, second);
+    shown_name(two[0], &r, first, SLICE(ID), SLICE("refs/heads/a"));
+    shown_name(two[0], &other, second, SLICE(ID), SLICE("refs/heads/other"));
+    shown_name(two[0], &r, first, SLICE(ID), SLICE("refs/heads/b"));
+    shown_name(two[0], &r, first, SLICE(ID), SLICE("refs/heads/b"));
+    expect_names(two[1], &r, ID, "refs/heads/b refs/heads/a ");
+    expect_names(two[1], &other, ID, "refs/heads/other ");
+    assert_false(shown_has(two[1], &r, SHOWN_OBJECT, SLICE(ID)));
+    shown_name(two[1], &r, second, SLICE(ID), SLICE("refs/heads/c"));
+    expect_names(two[0], &r, ID, "refs/heads/c ");
+    /* no more than is asked for, nothing that can't be one */
+    for (size_t i = 0; i < 50; i++)
+        shown_name(two[0], &r, second, SLICE(ID), number(text, i));
+    expect_names(two[0], &r, ID,
+                 "0000000000000000000000000000000000000031 0000000000000000000000000000000000000030 ");
+    memset(longest, 'x', SHOWN_NAME_MAX + 1);
+    shown_name(two[0], &r, 9, SLICE(ID), slice_make(longest, SHOWN_NAME_MAX + 1));
+    shown_name(two[0], &r, 9, SLICE(ID), SLICE_NONE);
+    shown_name(two[0], &r, 9, SLICE_NONE, SLICE("a"));
+    shown_name(NULL, &r, 9, SLICE(ID), SLICE("a"));
+    expect_names(NULL, &r, ID, "");
+    expect_names(two[0], &r, "", "");
+    expect_names(two[0], &r, ID,
+                 "0000000000000000000000000000000000000031 0000000000000000000000000000000000000030 ");
+    shown_name(two[0], &r, 9, SLICE(ID), slice_make(longest, SHOWN_NAME_MAX));
+    longest[SHOWN_NAME_MAX] = ' ';
+    struct buf out;
+    buf_init(&out, 1 << 16);
+    shown_names(two[1], &r, SLICE(ID), found, &out);
+    assert_true(slice_eq(buf_slice(&out), slice_make(longest, SHOWN_NAME_MAX + 1)));
+    buf_release(&out);
+    shown_free(two[0]);
+    shown_free(two[1]);
+}
+
+/* Names beyond what fits push the oldest out, and no name is ever told for another object. */
+static void test_many_names(void **state) {
+    struct shown *s;
+    char id[41], name[41];
+    size_t known = 0;
+    (void)state;
+    assert_int_equal(shown_new(&s, NULL), 0);
+    struct shown_repo r = repo_of(s, "g.test", 443, "/acme/app");
+    for (size_t i = 0; i < 200000; i++)
+        shown_name(s, &r, 1, number(id, i), slice_from(number(name, i), i % 30));
+    for (size_t i = 0; i < 200000; i++) {
+        struct buf out;
+        buf_init(&out, 1 << 16);
+        shown_names(s, &r, number(id, i), found, &out);
+        struct slice got = slice_trim(buf_slice(&out));
+        assert_true(got.n == 0 || slice_eq(got, slice_from(number(name, i), i % 30)));
+        known += got.n > 0;
+        assert_true(i < 190000 || got.n);
+        buf_release(&out);
+    }
+    assert_in_range(known, 50000, 70000);
+    shown_free(s);
+}
+
+/* Another process may write whatever it likes there. */
+static void test_spoilt_names(void **state) {
+    struct shown *s;
+    char id[41];
+    struct stat st;
+    (void)state;
+    assert_int_equal(shown_new(&s, NULL), 0);
+    struct shown_repo r = repo_of(s, "g.test", 443, "/acme/app");
+    for (size_t i = 0; i < 1000; i++)
+        shown_name(s, &r, 1, number(id, i / 4), number(id, i));
+    assert_int_equal(fstat(shown_fd(s), &st), 0);
+    size_t n = (size_t)st.st_size / 8;
+    uint64_t *words = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, shown_fd(s), 0);
+    assert_true(words != MAP_FAILED);
+    for (unsigned round = 0; round < 64; round++) {
+        for (size_t i = 4; i < n; i++) /* behind the key */
+            if (words[i])
+                words[i] ^= UINT64_C(1) << ((round * 7 + i) % 64);
+        for (size_t i = 0; i < 250; i++) {
+            struct buf out;
+            buf_init(&out, 1 << 16);
+            shown_names(s, &r, number(id, i), found, &out);
+            assert_true(buf_len(&out) <= 4 * 41);
+            buf_release(&out);
+            shown_name(s, &r, 1, number(id, i), number(id, i));
+        }
+    }
+    munmap(words, (size_t)st.st_size);
+    shown_free(s);
+}
+
 static void test_not_ours(void **state) {
     struct shown *s;
     struct errmsg msg;
@@ -103,9 +222,9 @@ static void test_not_ours(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_not_ours),
+        cmocka_unit_test(test_shared),       cmocka_unit_test(test_many),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_spoilt_names), cmocka_unit_test(test_not_ours),
     };
     return cmocka_run_group_tests_name("shown", tests, NULL, NULL);
 }
