@@ -208,35 +208,16 @@ def one_stalled_upload_stalls_no_other_and_its_window_stays_shut(t):
         return response(200, "%d" % len(request.body or b""))
     r, _ = through(t, '''
         c = h2("a.test")
-        total, each = [0], {}
-        def room(s):
-            return min(65535 + c.updates.get(s, 0) - each.get(s, 0), 65535 + c.updates.get(0, 0) - total[0], 16384)
-        def push(s, n, seconds=10):
-            """Sends n bytes, or as many as the windows let through until nothing more opens for a while."""
-            c.c.timeout(seconds)
-            while n > 0:
-                while room(s) <= 0 and c.read():
-                    pass
-                if c.ended:
-                    break
-                size = min(room(s), n)
-                c.data(s, b"u" * size)
-                each[s] = each.get(s, 0) + size
-                total[0] += size
-                n -= size
-            c.ended = c.c.ended = None
-            c.c.timeout(15)
         s = c.request("/ok/slow", method="POST", end=False)
-        push(s, 200_000_000, 1)
-        stuck = each[s]
+        stuck = c.push(s, 200_000_000, 1)
         other = c.request("/ok/other", method="POST", end=False)
-        push(other, 1_000_000)
+        c.push(other, 1_000_000)
         c.data(other, b"", end=True)
         report(c.answer(other).body.decode(), 65535 <= stuck < 40_000_000)
         c.get("/ok/go")
-        push(s, 1_000_000)
+        c.push(s, 1_000_000)
         c.data(s, b"", end=True)
-        report(int(c.answer(s).body) == each[s])
+        report(int(c.answer(s).body) == c.sent[s])
     ''', answer=answer)
     tap.equal(r.reports, [["1000000", True], True])
 

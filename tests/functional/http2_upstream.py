@@ -148,6 +148,49 @@ def a_download_that_nobody_takes_stops_its_server_and_no_other_stream(t):
 
 
 @tap.test
+def an_upload_that_its_server_does_not_take_stalls_no_other_stream_of_its_connections(t):
+    # one connection on each side; the server opens the windows of all streams but the first one's, until a fourth GET
+    came = []
+
+    def serve(f, number):
+        came.append(number)
+        got, gets = {}, 0
+        f.connection.sock.settimeout(30)
+        while True:
+            kind, flags, stream, payload = f.read()
+            stalled = min([stream, *got])
+            if kind == HEADERS and flags & END_STREAM:
+                gets += 1
+                f.answer(stream, body=b"got")
+                if gets == 4:
+                    f.frame(8, 0, stalled, struct.pack(">I", 1 << 20))
+            elif kind == HEADERS:
+                got[stream] = 0
+            elif kind == DATA:
+                got[stream] += len(payload)
+                for window in [0] + [stream] * (stream != stalled or gets >= 4) if payload else []:
+                    f.frame(8, 0, window, struct.pack(">I", len(payload)))
+                if flags & END_STREAM:
+                    f.answer(stream, body=b"%d" % got[stream])
+    r, _ = against(t, serve, '''
+        c = h2("a.test")
+        stalled = c.request("/ok/stalled", method="POST", end=False)
+        stuck = c.push(stalled, 200_000_000, 1)
+        fast = c.request("/ok/fast", method="POST", end=False)
+        c.push(fast, 3_000_000)
+        c.data(fast, b"", end=True)
+        report(c.answer(fast).body.decode(), 65535 <= stuck < 10_000_000)
+        report([c.get("/ok").body.decode() for _ in range(3)], c.answers[stalled].status)
+        c.get("/ok/go")
+        c.push(stalled, 1_000_000)
+        c.data(stalled, b"", end=True)
+        report(int(c.answer(stalled).body) == c.sent[stalled])
+    ''')
+    tap.equal(r.reports, [["3000000", True], [["got"] * 3, 0], True])
+    tap.equal(came, [0])
+
+
+@tap.test
 def an_upload_goes_no_faster_than_its_server_takes_it(t):
     def serve(f, _number):
         kind, flags, stream, payload = f.read()

@@ -11,6 +11,7 @@ was sent). It has
     request(path, method="GET", end=True, fields=(), **pseudo) -> stream; pseudo: authority, scheme …, None leaves it out
     answer(stream) -> status, headers, body, trailers, interim, reset (an error code), whole
     get(path, …): both
+    push(stream, n) -> bytes that have gone on it so far: as the windows permit, which are 65,535 bytes at first
     read() -> (type, flags, stream, payload), None at the end; goaway (an error code) and ended say how it came
     window(stream, n), ping(), settle(): everything sent was understood (a ping came back)
 Fields are coded by the hpack package; header lists of our own are never indexed. needed() skips a test without it.
@@ -49,7 +50,7 @@ class H2(object):
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()
         self.decoder.max_header_list_size = 1 << 20
         self.next, self.answers, self.goaway, self.ended = 1, {}, None, None
-        self.theirs, self.pongs, self.open_windows, self.updates = {}, [], True, {}
+        self.theirs, self.pongs, self.open_windows, self.updates, self.sent = {}, [], True, {}, {}
         if start:
             self.raw(MAGIC + self.packed(SETTINGS, 0, 0, setting(**(settings or {}))))
             while not self.theirs and self.read():
@@ -135,6 +136,24 @@ class H2(object):
         while not a.whole and a.reset is None and self.read():
             pass
         return a
+    def push(self, stream, n, seconds=10):
+        """Sends n bytes of a body, or as many as the windows let through until nothing more opens for a while."""
+        def room():
+            return min([65535 + self.updates.get(s, 0) - self.sent.get(s, 0) for s in (stream, 0)] + [16384])
+        self.c.timeout(seconds)
+        while n > 0:
+            while room() <= 0 and self.read():
+                pass
+            if self.ended:
+                break
+            size = min(room(), n)
+            self.data(stream, b"u" * size)
+            for s in (stream, 0):
+                self.sent[s] = self.sent.get(s, 0) + size
+            n -= size
+        self.ended = self.c.ended = None if self.c.ended == "timeout" else self.c.ended
+        self.c.timeout(15)
+        return self.sent[stream]
     def get(self, path, **options):
         return self.answer(self.request(path, **options))
     def ping(self, payload=b"settled."):
