@@ -101,10 +101,11 @@ int spawn_role(enum role role, int self, char *const env[], pid_t *pid, int *fd,
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* Looking for leaks takes longer at every end than most tests do; the soak asks for it, by ASAN_OPTIONS. */
+/* Looking for leaks takes longer at every end than most tests do; the soak asks for it, by ASAN_OPTIONS. And the limit for core
+ * dumps is the command's as it is the user's: the sanitizer would set it to nothing. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
-    return "detect_leaks=0";
+    return "detect_leaks=0:disable_coredump=0";
 }
 
 size_t __sanitizer_get_current_allocated_bytes(void); /* not in gcc's headers */
