@@ -1,15 +1,11 @@
-#include "proxy/flow/errand.h"
+#include "proxy/flow/errand_parts.h"
 
-#include <event2/event_struct.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "proxy/codec/http1_body.h"
-#include "proxy/flow/state.h"
-#include "proxy/flow/xchg.h"
 
 #define ERRAND_TEXT_MAX     (4u << 20) /* bytes of method, target, fields and body together */
 #define ERRAND_INTERIM_MAX  32         /* 1xx heads before the final one */
@@ -18,41 +14,6 @@
 #define ERRAND_FIELD_EXTRAS 2 /* User-Agent, Accept-Encoding */
 
 _Static_assert(ERRAND_FIELDS_MAX + ERRAND_FIELD_EXTRAS <= HTTP_FIELDS_MAX, "they fit a head");
-
-struct errand {
-    struct xchg *x;
-    struct errand *next, **link; /* of the exchange's */
-    const struct errand_events *events;
-    void *arg;
-    const char *purpose;
-    uint64_t answer_max;
-    unsigned ms;
-    struct event timer;
-    bool busy; /* a callback that may cancel it is on the stack */
-    bool gone; /* … and has */
-
-    struct buf text; /* what `req` and `body` point into; it has its final size from the start */
-    struct slice body;
-    struct vault_request ask;
-    struct secret inject;
-    struct slice inject_name; /* into inject_text */
-    char inject_text[128];
-
-    struct upstream_attempt *attempt;
-    struct upstream_link *link_up;
-    bool retried, recorded;
-    bool any; /* a byte of an answer has come */
-    bool head_done;
-    unsigned interims;
-    uint64_t received;
-    struct buf in; /* the answer's head, and what came with it */
-    struct buf gathered;
-    struct http1_scan scan;
-    struct http1_body decoder;
-
-    struct http1_request req; /* last, as they are large */
-    struct http1_response resp;
-};
 
 /* ---- the end ---- */
 
@@ -101,10 +62,7 @@ static void errand_over(struct errand *e, struct errand_answer *answer, bool reu
     errand_free(e);
 }
 
-static void errand_fail(struct errand *e, int err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void errand_fail(struct errand *e, int err, const char *format, ...) {
+void errand_fail(struct errand *e, int err, const char *format, ...) {
     char why[512];
     struct errand_answer answer = {.err = err, .why = why};
     va_list ap;
@@ -140,8 +98,7 @@ static bool errand_tell(struct errand *e, const struct slice *data) {
     return false;
 }
 
-/* A piece of the body. False: it is over. */
-static bool errand_piece(struct errand *e, struct slice data) {
+bool errand_piece(struct errand *e, struct slice data) {
     e->received += data.n;
     if (e->received > e->answer_max) {
         errand_fail(e, ERR_LIMIT, "the answer of %s is longer than %llu bytes", e->x->target.host.text,
@@ -157,7 +114,7 @@ static bool errand_piece(struct errand *e, struct slice data) {
     return true;
 }
 
-static void errand_done(struct errand *e, bool clean) {
+void errand_done(struct errand *e, bool clean) {
     struct errand_answer answer = {.body = buf_slice(&e->gathered)};
     errand_over(e, &answer, clean && e->resp.keep_alive);
 }
@@ -183,8 +140,13 @@ static void errand_body(struct errand *e, struct slice in) {
     }
 }
 
-/* The final head is parsed. False: it is over. */
-static bool errand_head(struct errand *e) {
+bool errand_head(struct errand *e) {
+    if (e->resp.interim) {
+        if (++e->interims <= ERRAND_INTERIM_MAX)
+            return true;
+        errand_fail(e, ERR_PARSE, "the answer of %s is malformed", e->x->target.host.text);
+        return false;
+    }
     e->head_done = true;
     http1_body_init(&e->decoder, e->resp.framing, e->resp.length);
     if (http_encoded(e->resp.fields, e->resp.nfields)) {
@@ -205,15 +167,17 @@ static bool errand_heads(struct errand *e, struct slice *rest) {
             return false;
         if (r == 0)
             r = http1_response_parse(&e->resp, head, e->req.method, false);
-        if (r || (e->resp.interim && ++e->interims > ERRAND_INTERIM_MAX)) {
+        if (r) {
             errand_fail(e, ERR_PARSE, "the answer of %s is malformed", e->x->target.host.text);
             return false;
         }
         size_t took = (size_t)(head.p + head.n - all.p);
-        if (!e->resp.interim) {
-            *rest = slice_from(all, took);
-            return errand_head(e);
-        }
+        bool final = !e->resp.interim;
+        *rest = slice_from(all, took);
+        if (!errand_head(e))
+            return false;
+        if (final)
+            return true;
         buf_consume(&e->in, took);
         http1_scan_init(&e->scan, true);
     }
@@ -221,14 +185,27 @@ static bool errand_heads(struct errand *e, struct slice *rest) {
 
 static void errand_connect(struct errand *e, bool fresh);
 
+bool errand_again(struct errand *e) {
+    if (e->any || e->retried)
+        return false;
+    upstream_release(e->link_up, false, 0);
+    e->link_up = NULL;
+    e->retried = true;
+    errand_connect(e, true);
+    return true;
+}
+
+void errand_begun(struct errand *e) {
+    if (!e->any)
+        secret_release(&e->inject);
+    e->any = true;
+}
+
 static void errand_ended(struct errand *e) {
     enum io_end end = e->link_up->io->end;
-    if (!e->any && e->link_up->reused && !e->retried) {
-        upstream_release(e->link_up, false, 0);
-        e->link_up = NULL;
-        e->retried = true;
-        errand_connect(e, true);
-    } else if (e->head_done && end == IO_END_CLEAN && http1_body_eof(&e->decoder) == 0) {
+    if (e->link_up->reused && errand_again(e))
+        return;
+    if (e->head_done && end == IO_END_CLEAN && http1_body_eof(&e->decoder) == 0) {
         errand_done(e, false);
     } else {
         errand_fail(e, ERR_IO, "%s ended the connection before its answer was complete",
@@ -249,9 +226,7 @@ static void errand_on_readable(struct io *io) {
         return;
     }
     struct slice in = slice_make(bytes, got);
-    if (!e->any)
-        secret_release(&e->inject); /* it is not sent a second time now */
-    e->any = true;
+    errand_begun(e);
     if (!e->head_done) {
         if (buf_put(&e->in, in)) {
             errand_fail(e, ERR_PARSE, "the head of %s's answer is too long", e->x->target.host.text);
@@ -293,13 +268,12 @@ static void errand_record(struct errand *e) {
         .url = buf_slice(url),
         .credential = e->x->verdict.credential,
         .upstream = slice_str(peer),
-        .upstream_protocol = SLICE("http/1.1"),
+        .upstream_protocol = e->link_up->http2 ? SLICE("h2") : SLICE("http/1.1"),
     };
     decision_errand(e->x->box, &e->x->decision, &r);
 }
 
 static int errand_write(struct errand *e) {
-    struct buf *queue = io_queue(e->link_up->io);
     char *room;
     struct http_field add = {.name = e->inject_name, .value = secret_slice(&e->inject)};
     char host_text[URL_HOST_MAX + 8];
@@ -307,6 +281,9 @@ static int errand_write(struct errand *e) {
     if (target_host_field(&host, &e->x->target))
         return ERR_INTERNAL;
     struct http1_write opt = {.add = &add, .nadd = e->inject_name.n ? 1 : 0, .host = buf_slice(&host)};
+    if (e->link_up->http2)
+        return errand2_send(e, &opt);
+    struct buf *queue = io_queue(e->link_up->io);
     /* room before the secret is written: a queue that grows leaves a copy behind */
     int r = buf_reserve(queue, buf_len(&e->text) + add.value.n + ERRAND_HEAD_ROOM + IO_RECORD, &room);
     if (r)
@@ -322,13 +299,14 @@ static void errand_ready(void *arg, struct upstream_link *link) {
     engine_reap(e->x->box->engine);
     e->attempt = NULL;
     e->link_up = link;
-    io_own(link->io, &errand_io_events, e);
+    if (!link->http2)
+        io_own(link->io, &errand_io_events, e);
     http1_scan_init(&e->scan, true);
     buf_clear(&e->in);
     errand_record(e);
     if (errand_write(e))
         errand_fail(e, ERR_IO, "the request to %s can't be written", e->x->target.host.text);
-    else
+    else if (!link->http2)
         io_resume(link->io);
 }
 
@@ -350,6 +328,8 @@ static bool errand_acquire(struct errand *e, bool fresh) {
     struct upstream_options options;
     xchg_upstream_wish(e->x, &origin, &options);
     options.fresh = fresh;
+    options.http2 = origin.scheme == URL_HTTPS;
+    options.alone = e->retried;
     e->attempt = upstream_acquire(e->x->box->pool, &origin, &options, &errand_upstream, e);
     return e->attempt != NULL;
 }

@@ -7,7 +7,8 @@
  *                                                                     (at any time: errand_cancel)
  *
  * Where it goes. To the exchange's own origin (scheme, host, port), by the same pool and with the same addresses
- * permitted, and nowhere else: a redirect is not followed, it is an answer like any other.
+ * permitted, and nowhere else: a redirect is not followed, it is an answer like any other. By HTTP/2 where the server chooses it, as a
+ * stream of the connection that the sandbox's requests use.
  *
  * What it carries. What the caller gives, and no field of the sandbox's request. The credential is the one that the
  * exchange's verdict lends; the keeper is asked again, with the errand's own path, and checks again by itself. A verdict
@@ -21,7 +22,8 @@
  * ERRANDS_MAX for one exchange, LIMITS_ERRANDS (limits.h) in a minute for a sandbox: a `limit` of a rule counts what the sandbox asks for, and
  * one request of its may take many of exeat's own. A body comes decoded from its transfer coding; no content coding is asked for, and an
  * answer in one has failed. An answer that may be cut off (no length, no chunks, and no clean end) has failed. On a
- * pooled connection that turns out to be stale it is sent once more, so what is asked should only read.
+ * pooled connection that turns out to be stale, or where the server of HTTP/2 says that it has not seen it, it is sent once more, so
+ * what is asked should only read.
  *
  * Memory. The errand is its own; it is gone when `over` begins, when errand_cancel returns, and with the exchange
  * (xchg_end cancels what is under way, and nobody is called). Callbacks come from the event loop, never from within

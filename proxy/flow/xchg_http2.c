@@ -16,34 +16,7 @@ static void xchg2_begin(struct xchg *x) {
 }
 
 static int xchg2_head(struct xchg *x, struct http1_write *opt) {
-    struct http2_nvs nvs = {.n = 0};
-    const struct http1_request *req = &x->req;
-    bool websocket = opt->upgrade.n > 0; /* RFC 8441 */
-    http2_nv_put(&nvs, SLICE(":method"), websocket ? SLICE("CONNECT") : req->method);
-    if (websocket)
-        http2_nv_put(&nvs, SLICE(":protocol"), WEBSOCKET_NAME);
-    http2_nv_put(&nvs, SLICE(":scheme"), SLICE("https"));
-    http2_nv_put(&nvs, SLICE(":authority"), opt->host);
-    http2_nv_put(&nvs, SLICE(":path"), req->origin);
-    for (size_t i = 0; i < req->nfields; i++) {
-        const struct http_field *f = &req->fields[i];
-        if (!http2_request_keeps(req, websocket, f))
-            continue;
-        if (!http_is_token(f->name) || !http_is_value(f->value))
-            return ERR_PARSE;
-        http2_nv_put(&nvs, f->name, f->value);
-    }
-    if (req->te_trailers)
-        http2_nv_put(&nvs, SLICE("te"), SLICE("trailers"));
-    if (req->expect_continue && !opt->drop_expect)
-        http2_nv_put(&nvs, SLICE("expect"), SLICE("100-continue"));
-    for (size_t i = 0; i < opt->nadd; i++) {
-        if (!http_is_token(opt->add[i].name) || !http_is_value(opt->add[i].value))
-            return ERR_PARSE;
-        http2_nv_secret(&nvs, opt->add[i].name, opt->add[i].value);
-    }
-    bool body = req->framing == HTTP_BODY_CHUNKED || (req->framing == HTTP_BODY_LENGTH && req->length > 0);
-    return up2_request(x->link, &nvs, body || websocket, opt->nadd > 0);
+    return up2_request(x->link, &x->req, opt);
 }
 
 static void xchg2_flush(struct xchg *x) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "proxy/codec/websocket.h"
 #include "proxy/upstream/upstream_http2_parts.h"
 
 #define UP2_LINGER_MS 1000
@@ -360,8 +361,8 @@ void up2_own(struct upstream_link *link, const struct up2_events *events, void *
     s->arg = arg;
 }
 
-int up2_request(struct upstream_link *link, const struct http2_nvs *nvs, bool body, bool secret) {
-    struct up2_stream *s = link->http2;
+/* `body`: more follows. `secret`: a value in it is one. */
+static int stream_request(struct up2_stream *s, const struct http2_nvs *nvs, bool body, bool secret) {
     struct up2 *up = s->up;
     nghttp2_data_provider provider = http2_out_provider(&s->out);
     char *room;
@@ -381,6 +382,36 @@ int up2_request(struct upstream_link *link, const struct http2_nvs *nvs, bool bo
     s->id = s->out.id = id;
     up->secret += secret;
     return 0;
+}
+
+int up2_request(struct upstream_link *link, const struct http1_request *req, const struct http1_write *opt) {
+    struct http2_nvs nvs = {.n = 0};
+    bool websocket = opt->upgrade.n > 0; /* RFC 8441 */
+    http2_nv_put(&nvs, SLICE(":method"), websocket ? SLICE("CONNECT") : req->method);
+    if (websocket)
+        http2_nv_put(&nvs, SLICE(":protocol"), WEBSOCKET_NAME);
+    http2_nv_put(&nvs, SLICE(":scheme"), SLICE("https"));
+    http2_nv_put(&nvs, SLICE(":authority"), opt->host);
+    http2_nv_put(&nvs, SLICE(":path"), req->origin);
+    for (size_t i = 0; i < req->nfields; i++) {
+        const struct http_field *f = &req->fields[i];
+        if (!http2_request_keeps(req, websocket, f))
+            continue;
+        if (!http_is_token(f->name) || !http_is_value(f->value))
+            return ERR_PARSE;
+        http2_nv_put(&nvs, f->name, f->value);
+    }
+    if (req->te_trailers)
+        http2_nv_put(&nvs, SLICE("te"), SLICE("trailers"));
+    if (req->expect_continue && !opt->drop_expect)
+        http2_nv_put(&nvs, SLICE("expect"), SLICE("100-continue"));
+    for (size_t i = 0; i < opt->nadd; i++) {
+        if (!http_is_token(opt->add[i].name) || !http_is_value(opt->add[i].value))
+            return ERR_PARSE;
+        http2_nv_secret(&nvs, opt->add[i].name, opt->add[i].value);
+    }
+    bool body = req->framing == HTTP_BODY_CHUNKED || (req->framing == HTTP_BODY_LENGTH && req->length > 0);
+    return stream_request(link->http2, &nvs, body || websocket, opt->nadd > 0);
 }
 
 int up2_data(struct upstream_link *link, struct slice bytes) {

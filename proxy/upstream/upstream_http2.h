@@ -14,6 +14,7 @@
 #ifndef FLOW_UPSTREAM_HTTP2_H
 #define FLOW_UPSTREAM_HTTP2_H
 
+#include "proxy/codec/http1_write.h"
 #include "proxy/io/http2_io.h"
 #include "proxy/upstream/upstream.h"
 
@@ -42,8 +43,9 @@ struct up2_events {
 /* ---- for the exchange ---- */
 
 void up2_own(struct upstream_link *link, const struct up2_events *events, void *arg);
-/* Sends the head; `body`: more follows. `secret`: a value in it is one. 0, ERR_NOMEM. */
-int up2_request(struct upstream_link *link, const struct http2_nvs *nvs, bool body, bool secret);
+/* Sends a request's head, what opt->add puts in as secrets; opt->upgrade: as the extended CONNECT of a WebSocket. 0, ERR_NOMEM,
+ * ERR_PARSE (what can't be in a head). */
+int up2_request(struct upstream_link *link, const struct http1_request *req, const struct http1_write *opt);
 /* 0 or ERR_NOMEM, ERR_LIMIT, ERR_EOF (the stream is no more). Sent by up2_flush. */
 int up2_data(struct upstream_link *link, struct slice bytes);
 int up2_end(struct upstream_link *link, const struct http_field *trailers, size_t n);

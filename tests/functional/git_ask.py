@@ -8,6 +8,8 @@ import asks
 import pushes
 import raw
 import tap
+import work
+from h2server import NodeServer
 
 REPO = pushes.REPO
 POLICY = pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* create update delete with forge\n"
@@ -49,6 +51,22 @@ def a_branch_moved_on_to_known_commits_passes(t):
     body = asks.asked(git)[1].request.start
     tap.equal((body.count(b"want "), body.count(b"want " + git.line[5].encode()), body.count(b"have " + git.line[2].encode()), b"filter tree:0" in body),
               (1, 1, 1, True))
+
+
+@tap.test(timeout=120)
+def a_server_that_speaks_http_2_alone_is_asked_by_it(t):
+    work.need("node")
+    git = asks.serve(t)
+    aside = git.commit(REPO, "refs/heads/aside", {"x": "y\n"}, "aside", parent=git.line[1])
+    front = t.use(NodeServer(pushes.pki().leaf("g.test"), "only", "to=%d" % git.port))
+    r = pushes.run(git, POLICY, PUSH % git.line[5], resolve=[front.resolve("g.test")])
+    passes(git, r, git.line[5])
+    own = [h for h in front.seen if h["headers"]["user-agent"].startswith("exeat/")]
+    tap.equal([(h["method"], h["version"]) for h in own], [("GET", "2.0"), ("POST", "2.0")])
+    tap.equal(len({h["headers"]["authorization"] for h in own}), 1)
+    tap.equal([e["upstream_protocol"] for e in r.events("errand")], ["h2"] * 2)
+    tap.equal(len({h["session"] for h in front.seen}), 1, "a connection of its own was made for it")
+    refused(git, pushes.run(git, POLICY, FORCE % aside, resolve=[front.resolve("g.test")]), git.line[5], "server")
 
 
 @tap.test(timeout=120)

@@ -10,6 +10,7 @@
     else    "ok"
 
     NodeServer(leaf, "connect")         # takes a WebSocket as a stream (RFC 8441); "only": HTTP/2 and nothing else
+    NodeServer(leaf, "only", "to=%d" % port)    # … in front of a server with TLS at that port, which answers by HTTP/1.1
     A WebSocket, by a stream or by HTTP/1.1, gets a frame "first", then its own frames back.
 
     FrameServer(serve)      # serve(connection) says what it wants: frames in, frames out; see Frames
@@ -26,7 +27,7 @@ import work
 from raw import Closed, Listener
 
 PROGRAM = r'''
-const http2 = require("http2"), fs = require("fs");
+const http2 = require("http2"), https = require("https"), fs = require("fs");
 const crypto = require("crypto");
 const [cert, key, port, ...words] = process.argv.slice(2);
 const waiting = [];
@@ -74,8 +75,21 @@ server.on("connect", (q, r) => { // without this node refuses the method
     r.stream.respond({":status": 200, "x-version": q.httpVersion});
     echo(r.stream, Buffer.alloc(0));
 });
+const behind = Number((words.find(w => w.startsWith("to=")) || "").slice(3));
+function forward(q, r) {
+    const plain = fields => Object.fromEntries(Object.entries(fields).filter(([n]) => n[0] != ":" &&
+        !["connection", "keep-alive", "transfer-encoding"].includes(n)));
+    const up = https.request({port: behind, method: q.method, path: q.url, rejectUnauthorized: false,
+        headers: {...plain(q.headers), host: q.headers[":authority"]}}, a => { r.writeHead(a.statusCode, plain(a.headers)); a.pipe(r); });
+    say({path: q.url, method: q.method, headers: q.headers, version: q.httpVersion, session: q.stream.session.number});
+    up.on("error", () => r.stream.close(2));
+    q.on("error", () => up.destroy());
+    r.on("error", () => up.destroy());
+    q.pipe(up);
+}
 server.on("session", s => { s.number = ++sessions; });
 server.on("request", (q, r) => {
+    if (behind) return forward(q, r);
     const path = q.url.split("?")[0], parts = [], session = q.stream && q.stream.session && q.stream.session.number;
     let length = 0;
     q.on("data", d => { length += d.length; if (length < 100000) parts.push(d); });
