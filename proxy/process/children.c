@@ -226,28 +226,33 @@ static int start_workers(struct children *c, struct errmsg *msg) {
 
 int children_start(struct children *c, struct event_base *base, const struct prepared *p,
                    const struct children_ops *ops, void *arg, struct errmsg *msg) {
+    struct child *keeper;
     *c = (struct children){.base = base, .prepared = p, .ops = ops, .arg = arg, .self = -1};
     for (size_t i = 0; i < CONFIG_WORKERS_MAX; i++)
         c->peers[i][0] = c->peers[i][1] = -1;
     c->self = spawn_open_self(msg);
     if (c->self < 0)
         return ERR_IO;
-    struct child *keeper, *scribe;
     int r = start_child(c, ROLE_KEEPER, 0, &keeper, msg);
-    if (r == 0)
-        r = start_child(c, ROLE_SCRIBE, 0, &scribe, msg);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; r == 0 && i < p->config->workers; i++) {
+    for (uint32_t i = 0; r == 0 && i < p->config->workers; i++)
         r = connect_worker(c, keeper, i, IPC_PEER_KEEPER);
-        if (r == 0)
-            r = connect_worker(c, scribe, i, IPC_PEER_SCRIBE);
-    }
     if (r == 0)
         r = start_keeper(c, keeper);
+    return r < 0 ? errmsg_set(msg, r, "keeper: %s", err_text(r)) : 0;
+}
+
+int children_start_others(struct children *c, struct errmsg *msg) {
+    struct child *scribe;
+    int r = start_child(c, ROLE_SCRIBE, 0, &scribe, msg);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; r == 0 && i < c->prepared->config->workers; i++)
+        r = connect_worker(c, scribe, i, IPC_PEER_SCRIBE);
     if (r == 0)
         r = start_scribe(c, scribe);
-    return r < 0 ? errmsg_set(msg, r, "keeper and scribe: %s", err_text(r)) : start_workers(c, msg);
+    return r < 0 ? errmsg_set(msg, r, "scribe: %s", err_text(r)) : start_workers(c, msg);
 }
 
 /* --- messages --------------------------------------------------------------------------------------------------------- */

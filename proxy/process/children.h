@@ -50,9 +50,13 @@ struct children {
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
 };
 
-/* Starts all. 0, or an error with a message; then children_kill is due. */
+/* Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a message; then
+ * children_kill is due. */
 int children_start(struct children *c, struct event_base *base, const struct prepared *p,
                    const struct children_ops *ops, void *arg, struct errmsg *msg);
+
+/* Starts scribe and workers, once `prepared` has the roots. 0, or an error with a message. */
+int children_start_others(struct children *c, struct errmsg *msg);
 
 /* To every worker. 0, or the first error. */
 int children_send_workers(struct children *c, const struct msg_out *m);

@@ -155,11 +155,10 @@ static int check_proxies(struct buf *out) {
     return r;
 }
 
-static int prepare_roots(struct prepared *p, struct buf *out) {
+/* Those of --upstream-ca, for a mistake in an option is told before anything starts. */
+static int prepare_extra(struct prepared *p, struct buf *out) {
     struct errmsg msg;
-    int r = ca_system_roots(&p->roots, NULL, &msg);
-    if (r < 0)
-        complain(out, r, &msg);
+    int r = 0;
     for (size_t i = 0; i < p->config->upstream_cas.n; i++) {
         int one = ca_file_roots(p->config->upstream_cas.list[i], &p->extra, &msg);
         if (one < 0) {
@@ -168,6 +167,10 @@ static int prepare_roots(struct prepared *p, struct buf *out) {
         }
     }
     return r;
+}
+
+int prepare_roots(struct prepared *p, struct errmsg *msg) {
+    return ca_system_roots(&p->roots, NULL, msg);
 }
 
 static int prepare_state(struct prepared *p, struct buf *out) {
@@ -189,7 +192,7 @@ int prepare(const struct config *config, struct prepared *p, struct buf *out) {
     buf_init(&p->roots, CA_BUNDLE_MAX);
     buf_init(&p->extra, CA_BUNDLE_MAX);
     /* every step complains for itself; none is left out for another's error */
-    int (*const steps[])(struct prepared *, struct buf *) = {prepare_vault, prepare_roots};
+    int (*const steps[])(struct prepared *, struct buf *) = {prepare_vault, prepare_extra};
     int r = prepare_policy(&p->sandbox, out);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         int one = steps[i](p, out);

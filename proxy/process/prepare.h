@@ -40,7 +40,7 @@ struct prepared {
     struct buf vault_text; /* the file; what the keeper parses is the very text that was checked here */
     char redis_path
         [108]; /* the unix socket of --redis; "": none. config->redis itself is hidden once the scribe has it */
-    struct buf roots; /* PEM: the host's */
+    struct buf roots; /* PEM: the host's, from prepare_roots */
     struct buf extra; /* PEM: --upstream-ca */
     struct prepared_sandbox sandbox;
 };
@@ -48,6 +48,10 @@ struct prepared {
 /* 0, or an error, and then what is wrong is in `out`, whole lines. prepare_release is due in both cases. */
 int prepare(const struct config *config, struct prepared *p, struct buf *out);
 void prepare_release(struct prepared *p);
+
+/* Reads the host's roots: apart, for it takes as long as all of the above, and neither keeper nor init waits for them. 0, ERR_LIMIT,
+ * ERR_NOMEM or ERR_IO. */
+int prepare_roots(struct prepared *p, struct errmsg *msg);
 
 /* Whether a credential of the vault comes from a program that the keeper has to start. */
 bool prepared_runs_programs(const struct prepared *p);

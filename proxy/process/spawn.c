@@ -53,7 +53,7 @@ static void reset_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child: never returns. Only calls that are safe after fork. */
+/* In the child, which runs in the parent's memory until it is another program: never returns, and changes nothing there. */
 static void child_exec(int self, int socket, pid_t parent, char *const argv[], char *const env[]) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(127);
@@ -86,10 +86,17 @@ int spawn_role(enum role role, int self, char *const env[], pid_t *pid, int *fd,
     if (msg_pair(pair) < 0)
         return errmsg_errno(msg, ERR_IO, "socket pair");
     pid_t me = getpid();
-    pid_t child = fork();
+    /* a handler of ours must not run in the child; vfork, for a copy of our page tables is thrown away at once */
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t child = vfork();
     if (child == 0)
         child_exec(self, pair[1], me, argv, env);
+    int saved = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(pair[1]);
+    errno = saved;
     if (child < 0) {
         errmsg_errno(msg, ERR_IO, "the %s can't be started", roles[role].name);
         close(pair[0]);

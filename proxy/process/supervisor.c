@@ -76,6 +76,11 @@ static void finish(struct supervisor *s, int status) {
     if (s->sandbox_event)
         event_del(s->sandbox_event);
     if (s->sandboxed)
+        sandbox_kill(&s->sandbox);
+    /* the roles end while the kernel clears the sandbox away */
+    if (started)
+        children_drain(&s->children);
+    if (s->sandboxed)
         sandbox_release(&s->sandbox);
     s->sandboxed = false;
     terminal_take_back();
@@ -85,9 +90,7 @@ static void finish(struct supervisor *s, int status) {
     if (!started || !s->deadline || event_add(s->deadline, &limit) < 0) {
         s->phase = PHASE_OVER;
         event_base_loopbreak(s->base);
-        return;
     }
-    children_drain(&s->children);
 }
 
 static void on_ended(void *arg) {
@@ -261,7 +264,7 @@ static void on_making(evutil_socket_t fd, short what, void *arg) {
         run_if_ready(s);
 }
 
-/* Begins beside the roles' own start. The keeper was made with the environment that it needs: nothing of that stays in this process,
+/* The keeper was made with the environment that it needs: nothing of that stays in this process,
  * nor comes into the one that is forked here. */
 static void begin_sandbox(struct supervisor *s) {
     static const struct timeval limit = {SANDBOX_START_MS / 1000, 0};
@@ -332,6 +335,17 @@ static void hide(char *text) {
         memset(text, '*', strlen(text));
 }
 
+/* The keeper first, then the sandbox, since whatever else there is to do goes on beside these two. */
+static int start(struct supervisor *s, struct errmsg *msg) {
+    int r = children_start(&s->children, s->base, &s->prepared, &children_ops, s, msg);
+    if (r == 0)
+        begin_sandbox(s);
+    if (r == 0 && s->phase == PHASE_STARTING && (r = prepare_roots(&s->prepared, msg)) == 0)
+        r = children_start_others(&s->children, msg);
+    hide(s->config->redis);
+    return r;
+}
+
 static int supervise(struct supervisor *s) {
     struct errmsg msg = {""};
     s->base = event_base_new();
@@ -340,13 +354,10 @@ static int supervise(struct supervisor *s) {
         return SUPERVISOR_FAILED;
     }
     terminal_note();
-    int r = children_start(&s->children, s->base, &s->prepared, &children_ops, s, &msg);
-    hide(s->config->redis);
-    if (r < 0) {
+    if (start(s, &msg) < 0) {
         log_error("%s", msg.text);
         return SUPERVISOR_FAILED;
     }
-    begin_sandbox(s);
     while (s->phase != PHASE_OVER)
         if (event_base_loop(s->base, EVLOOP_ONCE) != 0)
             break;
