@@ -1,10 +1,13 @@
+/* SHA1_Update and its like: a digest by EVP begins with providers and their algorithms, which takes longer than the key store,
+ * in a process that has no other use for them. */
+#define OPENSSL_SUPPRESS_DEPRECATED
+
 #include "ca/bundle.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <openssl/x509.h>
 #include <stdio.h>
@@ -266,26 +269,24 @@ static int put_cert(void *arg, struct slice der) {
 static int put_digest(struct buf *out, size_t from) {
     static const char password[] = CA_JKS_PASSWORD;
     unsigned char md[SHA_DIGEST_LENGTH];
-    unsigned n = 0;
-    int ok = 0;
     struct slice body = slice_from(buf_slice(out), from);
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    if (ctx && EVP_DigestInit_ex(ctx, EVP_sha1(), NULL)) {
-        for (const char *p = password; *p; p++) {
-            char wide[2] = {0, *p};
-            EVP_DigestUpdate(ctx, wide, sizeof wide);
-        }
-        EVP_DigestUpdate(ctx, JKS_PHRASE, strlen(JKS_PHRASE));
-        EVP_DigestUpdate(ctx, body.p, body.n);
-        ok = EVP_DigestFinal_ex(ctx, md, &n);
+    SHA_CTX ctx;
+    int ok = SHA1_Init(&ctx);
+    for (const char *p = password; *p; p++) {
+        char wide[2] = {0, *p};
+        ok = ok && SHA1_Update(&ctx, wide, sizeof wide);
     }
-    EVP_MD_CTX_free(ctx);
-    return ok ? buf_put(out, slice_make(md, n)) : ERR_CRYPTO;
+    ok = ok && SHA1_Update(&ctx, JKS_PHRASE, strlen(JKS_PHRASE)) && SHA1_Update(&ctx, body.p, body.n) &&
+         SHA1_Final(md, &ctx);
+    return ok ? buf_put(out, slice_make(md, sizeof md)) : ERR_CRYPTO;
 }
 
 int ca_bundle_jks(struct slice pem, uint64_t now_ms, struct buf *out, struct errmsg *msg) {
     struct jks j = {.out = out, .now_ms = now_ms};
     size_t from = buf_len(out);
+    char *room;
+    /* at once, or it moves as it grows; base64 is longer than what is put in its place */
+    (void)buf_reserve(out, pem.n, &room);
     put_be(out, JKS_MAGIC, 4);
     put_be(out, JKS_VERSION, 4);
     put_be(out, 0, 4); /* their number, once it is known */
