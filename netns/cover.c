@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -256,14 +255,11 @@ static int cover_procs(struct cover *c) {
     return 0;
 }
 
-/* On a tmpfs of its own that can be written to, or connect would say that it can't be, and not that nobody is there. */
-static int dead_socket(struct cover *c, char *dir) {
+/* On a tmpfs that stays writable, or connect would say that it can't be written to, and not that nobody is there. */
+static int dead_socket(struct cover *c) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int r = stage_dir(c->stage, dir, c->msg);
-    if (r == 0)
-        r = mount_tmpfs(dir, "mode=755,size=64k,nr_inodes=8", c->msg);
-    if (r)
-        return r;
+    const char *dir = c->stage->scratch;
+    int r = 0;
     /* by a short name, sun_path holds no more */
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int back = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -319,17 +315,13 @@ int cover_aliases(const struct wire_spec *spec, const char *path, struct errmsg 
 
 int cover_all(const struct wire_spec *spec, struct stage *stage, struct errmsg *msg) {
     struct cover c = {.spec = spec, .stage = stage, .msg = msg};
-    char dir[PATH_MAX];
     int r = mountinfo_read(&c.mounts, msg);
     if (r == 0)
         r = stage_file(stage, NULL, SLICE_NONE, 0444, c.empty, msg);
     if (r == 0)
-        r = dead_socket(&c, dir);
+        r = dead_socket(&c);
     if (r == 0)
         r = cover_lists(&c);
-    /* what was bound elsewhere stays */
-    if (r == 0 && umount2(dir, MNT_DETACH) < 0)
-        r = errmsg_errno(msg, ERR_IO, "cover: %s", dir);
     mountinfo_release(&c.mounts);
     return r;
 }

@@ -38,6 +38,8 @@ int mounts_cover(const struct wire_spec *spec, struct stage *stage, char dir[PAT
     int r = cover_aliases(spec, dir, msg);
     if (r == 0)
         r = mount_tmpfs(dir, "mode=755,size=256m", msg);
+    if (r == 0)
+        r = stage_scratch(stage, msg);
     return r ? r : cover_all(spec, stage, msg);
 }
 
@@ -46,6 +48,8 @@ int mounts_finish(const struct wire_spec *spec, const struct wire_trust *trust, 
     int r = trust_setup(trust, spec->root, stage, msg);
     if (r == 0 && spec->root)
         r = devices_setup(stage, msg);
+    if (r == 0)
+        r = stage_hide_scratch(stage, msg);
     /* the file system, not the mount alone: what is bound elsewhere is part of it */
     if (r == 0 && mount(NULL, stage->dir, NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
         r = mount_error(msg, "remount of", stage->dir);

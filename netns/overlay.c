@@ -79,3 +79,12 @@ int stage_dir(struct stage *stage, char *path, struct errmsg *msg) {
         return errmsg_set(msg, ERR_LIMIT, "%s: too long a path", stage->dir);
     return mkdir(path, 0755) < 0 ? errmsg_errno(msg, ERR_IO, "%s", path) : 0;
 }
+
+int stage_scratch(struct stage *stage, struct errmsg *msg) {
+    int r = stage_dir(stage, stage->scratch, msg);
+    return r ? r : mount_tmpfs(stage->scratch, "mode=755,size=64m,nr_inodes=16k", msg);
+}
+
+int stage_hide_scratch(const struct stage *stage, struct errmsg *msg) {
+    return umount2(stage->scratch, MNT_DETACH) < 0 ? mount_error(msg, "unmount of", stage->scratch) : 0;
+}

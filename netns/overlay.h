@@ -5,6 +5,7 @@
 #ifndef NETNS_OVERLAY_H
 #define NETNS_OVERLAY_H
 
+#include <limits.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -13,8 +14,13 @@
 /* Where files of ours are put before they are laid over others: the tmpfs of the state directory. */
 struct stage {
     const char *dir;
-    unsigned next; /* number of the next file */
+    unsigned next;          /* number of the next file */
+    char scratch[PATH_MAX]; /* a tmpfs in it for what has to stay writable; nobody sees it when all is laid */
 };
+
+/* Mounts `scratch`, and takes it out of sight: what lies over something by then stays. */
+int stage_scratch(struct stage *stage, struct errmsg *msg);
+int stage_hide_scratch(const struct stage *stage, struct errmsg *msg);
 
 /* Writes a file into the stage; its path goes to `path` (PATH_MAX). The name is NULL for any. */
 int stage_file(struct stage *stage, const char *name, struct slice bytes, unsigned mode, char *path,

@@ -156,6 +156,9 @@ void sandbox_signal(struct sandbox *sb, int signal);
  * of this process's, makes it foreground again. Harmless without a terminal. Needs SIGTTOU ignored or blocked. */
 void sandbox_take_terminal(void);
 
+/* SIGKILL to init, which takes all with it; does not wait. sandbox_release is due. */
+void sandbox_kill(struct sandbox *sb);
+
 /* Ends what still runs (SIGKILL to init, which takes all with it), waits for it, closes what is open. */
 void sandbox_release(struct sandbox *sb);
 

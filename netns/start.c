@@ -281,9 +281,14 @@ void sandbox_signal(struct sandbox *sb, int signal) {
     (void)msg_send(sb->fd, &m);
 }
 
-void sandbox_release(struct sandbox *sb) {
-    if (sb->init > 0) {
+void sandbox_kill(struct sandbox *sb) {
+    if (sb->init > 0)
         kill(sb->init, SIGKILL);
+}
+
+void sandbox_release(struct sandbox *sb) {
+    sandbox_kill(sb);
+    if (sb->init > 0) {
         while (waitpid(sb->init, NULL, 0) < 0 && errno == EINTR) {}
     }
     if (sb->fd >= 0)

@@ -227,7 +227,7 @@ static int mounts_below(const char *dir, bool *found, struct errmsg *msg) {
  * the kernel refuses, ERR_UNSUPPORTED.
  */
 static int merge_directory(struct trust *t, const char *real) {
-    char top[PATH_MAX], changes[PATH_MAX];
+    char top[PATH_MAX], changes[PATH_MAX], name[16];
     bool covered;
     int r = mounts_below(real, &covered, t->msg);
     if (r || covered)
@@ -239,16 +239,11 @@ static int merge_directory(struct trust *t, const char *real) {
         r = add_bundles(t, real, top);
     if (r || !t->root)
         return r ? r : mount_merged(top, real, NULL);
-    /* root changes it as it likes; the mount that holds the changes need not be seen for that */
-    r = stage_dir(t->stage, changes, t->msg);
-    if (r == 0)
-        r = mount_tmpfs(changes, "mode=755,size=64m", t->msg);
-    if (r)
-        return r;
-    r = mount_merged(top, real, changes);
-    if (umount2(changes, MNT_DETACH) < 0)
-        return errmsg_errno(t->msg, ERR_IO, "%s", changes);
-    return r;
+    /* root changes it as it likes */
+    snprintf(name, sizeof name, "%zu", t->ndone);
+    if (!join(t->stage->scratch, name, changes) || mkdir(changes, 0755) < 0)
+        return errmsg_errno(t->msg, ERR_IO, "%s", t->stage->scratch);
+    return mount_merged(top, real, changes);
 }
 
 static int trust_directory(struct trust *t, const char *path) {
