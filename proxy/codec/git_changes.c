@@ -18,16 +18,17 @@ int git_changes_init(struct git_changes *c, const struct git_objects *o, const u
     if (old)
         memcpy(c->old, old, o->id_size);
     memcpy(c->young, young, o->id_size);
-    git_texts_init(&c->paths, o->id_size, o->memory);
-    git_texts_init(&c->authors, o->id_size, o->memory);
-    git_texts_init(&c->committers, o->id_size, o->memory);
+    git_texts_init(&c->paths, o->memory);
+    git_texts_init(&c->authors, o->memory);
+    git_texts_init(&c->committers, o->memory);
     git_ids_init_in(&c->needs.commits, o->id_size, o->memory);
     git_ids_init_in(&c->needs.trees_of, o->id_size, o->memory);
     git_ids_init_in(&c->needs.trees, o->id_size, o->memory);
     git_ids_init_in(&c->needs.history, o->id_size, o->memory);
+    c->md = EVP_MD_fetch(NULL, "SHA256", NULL);
     c->hash = EVP_MD_CTX_new();
     c->diff = git_diff_new();
-    if (c->hash && c->diff)
+    if (c->md && c->hash && c->diff)
         return 0;
     git_changes_release(c);
     return ERR_NOMEM;
@@ -47,7 +48,9 @@ void git_changes_release(struct git_changes *c) {
     c->commits = NULL;
     c->ncommits = c->commits_room = 0;
     EVP_MD_CTX_free(c->hash);
+    EVP_MD_free(c->md);
     c->hash = NULL;
+    c->md = NULL;
     git_diff_free(c);
 }
 

@@ -81,6 +81,7 @@ struct git_changes {
     size_t at, job; /* commit and diff that is being made */
     uint64_t work;
     size_t commits_room;
+    EVP_MD *md; /* of texts, whatever the repository's is */
     EVP_MD_CTX *hash;
     struct git_diff *diff;
 };

@@ -52,7 +52,7 @@ int git_history_names(const struct git_objects *o, const struct git_object *obje
 /* Adds a text once. 0, ERR_LIMIT, ERR_NOMEM, ERR_CRYPTO. */
 int git_texts_add(struct git_changes *c, struct git_texts *texts, struct slice text, uint32_t commit,
                   bool link);
-void git_texts_init(struct git_texts *texts, unsigned id_size, struct git_memory *memory);
+void git_texts_init(struct git_texts *texts, struct git_memory *memory);
 void git_texts_release(struct git_texts *texts);
 
 /* "Name <mail>" of a commit's line "author " or "committer "; false: there is none that git would read. */

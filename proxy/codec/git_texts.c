@@ -7,10 +7,10 @@
 
 #define TEXTS_ARENA (1u << 31) /* places in it are numbers of 32 bits */
 
-void git_texts_init(struct git_texts *texts, unsigned id_size, struct git_memory *memory) {
+void git_texts_init(struct git_texts *texts, struct git_memory *memory) {
     *texts = (struct git_texts){.memory = memory};
     buf_init(&texts->arena, TEXTS_ARENA);
-    git_ids_init_in(&texts->seen, id_size, memory);
+    git_ids_init_in(&texts->seen, GIT_ID_MAX, memory);
 }
 
 void git_texts_release(struct git_texts *texts) {
@@ -22,10 +22,10 @@ void git_texts_release(struct git_texts *texts) {
     git_ids_release(&texts->seen);
 }
 
-/* By hash, which nobody can choose to collide. */
+/* By hash, of which nobody can make two alike: of SHA-1 one could, and have a path taken for another. */
 static int texts_hash(struct git_changes *c, struct slice text, uint8_t *id) {
     unsigned got;
-    if (EVP_DigestInit_ex2(c->hash, c->o->md, NULL) != 1 || EVP_DigestUpdate(c->hash, text.p, text.n) != 1 ||
+    if (EVP_DigestInit_ex2(c->hash, c->md, NULL) != 1 || EVP_DigestUpdate(c->hash, text.p, text.n) != 1 ||
         EVP_DigestFinal_ex(c->hash, id, &got) != 1)
         return ERR_CRYPTO;
     return 0;
@@ -59,7 +59,7 @@ static int texts_append(struct git_texts *texts, struct slice text, uint32_t com
 
 int git_texts_add(struct git_changes *c, struct git_texts *texts, struct slice text, uint32_t commit,
                   bool link) {
-    uint8_t id[GIT_ID_MAX * 2];
+    uint8_t id[GIT_ID_MAX];
     int r = texts_hash(c, text, id);
     if (r)
         return r;
