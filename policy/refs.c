@@ -11,6 +11,22 @@ bool rule_takes_ref(const struct rule *r, struct slice name, bool loose) {
     return false;
 }
 
+bool policy_may_push_to(const struct policy *p, const struct facts *f, struct slice ref) {
+    struct facts_ref one = {.name = ref};
+    struct facts any = *f;
+    struct verdict v;
+    any.refs = &one;
+    any.nrefs = 1;
+    any.unread = true;
+    for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++) {
+        one.op = (enum facts_op)op;
+        judge(p, &any, NULL, &v);
+        if (v.action != VERDICT_DENY)
+            return true;
+    }
+    return false;
+}
+
 bool policy_limits_fetch(const struct policy *p, const struct facts *f) {
     struct facts whole = *f;
     const struct index_slot *lists[INDEX_LISTS_MAX];

@@ -39,6 +39,7 @@ void git_classify(struct git_request *out, struct slice method, struct slice pat
 #define GIT_PUSH_REQUEST    "application/x-git-receive-pack-request"
 #define GIT_FETCH_REQUEST   "application/x-git-upload-pack-request"
 #define GIT_FETCH_REFS      "application/x-git-upload-pack-advertisement"
+#define GIT_PUSH_REFS       "application/x-git-receive-pack-advertisement"
 #define GIT_ARCHIVE_REQUEST "application/x-git-upload-archive-request"
 
 enum git_encoding { GIT_ENCODING_NONE, GIT_ENCODING_GZIP, GIT_ENCODING_UNKNOWN };

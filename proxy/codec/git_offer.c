@@ -131,7 +131,8 @@ static bool old_cap_passes(struct git_offer *a, struct slice cap) {
     struct slice name, target, key, value;
     if (symref_of(cap, &name, &target))
         return visible(a, name, target);
-    if (pkt_word_in(cap, old_caps) || (a->rules.any_object && pkt_word_in(cap, old_open)))
+    if (a->kind == GIT_OFFER_PUSH || pkt_word_in(cap, old_caps) ||
+        (a->rules.any_object && pkt_word_in(cap, old_open)))
         return true;
     return slice_cut(cap, '=', &key, &value) && pkt_word_in(key, old_values);
 }
@@ -259,7 +260,7 @@ static int take_listed(struct git_offer *a, struct slice payload, struct buf *ou
 
 static int take_version(struct git_offer *a, struct slice payload, struct buf *out) {
     struct slice line = pkt_line(payload);
-    if (slice_eq(line, SLICE("version 2"))) {
+    if (slice_eq(line, SLICE("version 2")) && a->kind != GIT_OFFER_PUSH) {
         a->version = 2;
         a->state = OFFER_CAPS;
         return pkt_put(out, payload);
@@ -280,12 +281,15 @@ static int take_line(struct git_offer *a, struct slice payload, struct buf *out)
     }
     switch (a->state) {
     case OFFER_SERVICE:
-        if (slice_eq(pkt_line(payload), SLICE("# service=git-upload-pack"))) {
+        if (slice_eq(pkt_line(payload), a->kind == GIT_OFFER_PUSH ? SLICE("# service=git-receive-pack")
+                                                                  : SLICE("# service=git-upload-pack"))) {
             a->state = OFFER_GAP;
             return pkt_put(out, payload);
         }
-        return slice_eq(pkt_line(payload), SLICE("version 2")) ? take_version(a, payload, out)
-                                                               : bad(a, "it does not begin with its service");
+        /* of a push, too, git leaves it out for whom asks for version 2 */
+        return a->kind == GIT_OFFER_PUSH || slice_eq(pkt_line(payload), SLICE("version 2"))
+                   ? take_version(a, payload, out)
+                   : bad(a, "it does not begin with its service");
     case OFFER_GAP: return bad(a, "no flush behind its service");
     case OFFER_VERSION: return take_version(a, payload, out);
     case OFFER_CAPS: return take_cap(a, payload, out);

@@ -1,6 +1,7 @@
 /*
  * What a server of git offers, rewritten to what may be seen: the answer to the discovery of a fetch, in protocol
- * versions 0, 1 and 2, and the answer to version 2's ls-refs (gitprotocol-v2, gitprotocol-pack).
+ * versions 0, 1 and 2, the answer to version 2's ls-refs, and that to the discovery of a push, which shows refs and their
+ * ids as well (gitprotocol-v2, gitprotocol-pack). A push's own capabilities all pass.
  *
  * Of version 2's capabilities those pass that are known, and bundle-uri and packfile-uris only where the caller says
  * so. Where refs are limited, every ref is asked about, and a line passes
@@ -24,6 +25,7 @@
 enum git_offer_kind {
     GIT_OFFER_DISCOVERY,
     GIT_OFFER_LS_REFS,
+    GIT_OFFER_PUSH, /* the discovery of a push, always limited: versions 0 and 1 */
 };
 
 struct git_offer_rules {

@@ -92,6 +92,28 @@ static bool gate_permits(void *arg, struct slice name) {
     return same_credential(x, &v);
 }
 
+/* Of the discovery of a push: a ref is shown if it may be fetched, or if anything may be pushed to it. */
+static bool gate_permits_push(void *arg, struct slice name) {
+    const struct xchg *x = arg;
+    struct facts_ref ref = {.name = name};
+    struct facts f = x->facts;
+    struct verdict v;
+    if (policy_may_push_to(x->box->policy, &f, name))
+        return true;
+    f.kind = FACTS_GIT_FETCH;
+    f.refs = &ref;
+    f.nrefs = 1;
+    policy_judge_ref(x->box->policy, &f, 0, &v);
+    return v.action == VERDICT_ALLOW;
+}
+
+/* … and gives no object away. */
+static void gate_shown_nothing(void *arg, struct slice what, struct slice ref) {
+    (void)arg;
+    (void)what;
+    (void)ref;
+}
+
 static void gate_shown(void *arg, struct slice id, struct slice ref) {
     struct xchg *x = arg;
     struct fetchgate *gate = x->fetch;
@@ -140,6 +162,27 @@ static void gate_rewrite(struct xchg *x, enum git_offer_kind kind) {
     gate->list = shown_begin(x->box->shown);
 }
 
+/* The answer to the discovery of a push. */
+static void gate_begin_push(struct xchg *x) {
+    struct fetchgate *gate = x->fetch;
+    struct git_offer_rules rules = {
+        .limited = true,
+        .permits = gate_permits_push,
+        .shown = gate_shown_nothing,
+        .stands = gate_shown_nothing,
+        .arg = x,
+    };
+    struct facts f = x->facts;
+    f.kind = FACTS_GIT_FETCH;
+    if (!x->head_request && policy_limits_fetch(x->box->policy, &f)) {
+        git_offer_init(&gate->offer, GIT_OFFER_PUSH, &rules);
+        gate->answer = GATE_REFS;
+        gate_plain_answer(x);
+    }
+    if (!xchg_limited(x))
+        xchg_go(x);
+}
+
 void fetchgate_begin(struct xchg *x) {
     struct fetchgate *gate = calloc(1, sizeof *gate);
     const struct facts *f = &x->facts;
@@ -149,6 +192,10 @@ void fetchgate_begin(struct xchg *x) {
     }
     x->fetch = gate;
     buf_init(&gate->out, GATE_OUT_MAX);
+    if (x->git.kind == GIT_DISCOVER_PUSH) {
+        gate_begin_push(x);
+        return;
+    }
     gate->limited = policy_limits_fetch(x->box->policy, f);
     gate->any_object = !gate->limited || gate_extra(x, FACTS_ANY_OBJECT);
     shown_repo(x->box->shown, f->scheme, f->host, f->port, facts_repository(f->path), &gate->repo);
@@ -441,7 +488,8 @@ static bool gate_is_refs(const struct xchg *x) {
     struct slice type = SLICE_NONE, parameters;
     if (f)
         slice_cut(f->value, ';', &type, &parameters);
-    return slice_caseeq(slice_trim(type), SLICE(GIT_FETCH_REFS));
+    return slice_caseeq(slice_trim(type),
+                        x->git.kind == GIT_DISCOVER_PUSH ? SLICE(GIT_PUSH_REFS) : SLICE(GIT_FETCH_REFS));
 }
 
 const char *fetchgate_head(struct xchg *x) {
@@ -461,7 +509,7 @@ const char *fetchgate_head(struct xchg *x) {
     }
     if (x->resp.status != 200)
         return "the server answers with a part of its refs";
-    if (x->git.kind == GIT_DISCOVER_FETCH && !gate_is_refs(x))
+    if (x->git.kind != GIT_FETCH && !gate_is_refs(x))
         return "the server does not speak git's smart protocol here, and the dumb one is not let through";
     if (http_encoded(x->resp.fields, x->resp.nfields))
         return "the server's refs come compressed, which was not asked for";

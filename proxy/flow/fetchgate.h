@@ -1,5 +1,6 @@
 /*
- * The gate for fetches: what a sandbox sees of a repository, and what it gets.
+ * The gate for fetches: what a sandbox sees of a repository, and what it gets. Also of a push's discovery, which shows refs
+ * and their ids: whoever knows a hidden id could push something on top of it, and fetch that.
  *
  * Which refs are shown, and so what a fetch is for, is remembered for its record, whatever the policy says (fetched.h).
  * The answer to the discovery is rewritten (proxy/codec/git_offer.h): offers that no rule permits by name are taken out,

@@ -145,28 +145,13 @@ static int look_fetch(struct gate_look *look, enum look_ask what, const struct g
     return gitask_fetch(look->x->gate->ask, &wish, look_done, look);
 }
 
-/* Could the sandbox do anything to this branch, whatever it brings? Then what it holds is not taken on trust. */
-static bool look_may_push(const struct gate_look *look, struct slice name) {
-    struct facts_ref ref = {.name = name};
-    struct facts f = look->x->facts;
-    struct verdict v;
-    f.refs = &ref;
-    f.nrefs = 1;
-    f.unread = true;
-    for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++) {
-        ref.op = (enum facts_op)op;
-        policy_judge(look->x->box->policy, &f, &v);
-        if (v.action != VERDICT_DENY)
-            return true;
-    }
-    return false;
-}
-
+/* What the sandbox could do anything to is not taken on trust. */
 static void look_branch(void *arg, struct slice name, struct slice id) {
     struct gate_look *look = arg;
     uint8_t tip[GIT_ID_MAX];
     if (slice_starts(name, SLICE("refs/heads/")) && look->tips.n < LOOK_HAVES &&
-        git_id_from_hex(id, look->objects->id_size, tip) && !look_may_push(look, name))
+        git_id_from_hex(id, look->objects->id_size, tip) &&
+        !policy_may_push_to(look->x->box->policy, &look->x->facts, name))
         (void)git_ids_add(&look->tips, tip); /* out of memory: then what it holds counts as brought */
 }
 

@@ -142,7 +142,8 @@ void xchg_decide(struct xchg *x) {
             refusal_policy(x);
     } else if (x->git.kind == GIT_PUSH) {
         gitgate_begin(x); /* which asks for limits when the push itself is permitted */
-    } else if (x->git.kind == GIT_FETCH || x->git.kind == GIT_DISCOVER_FETCH) {
+    } else if (x->git.kind == GIT_FETCH || x->git.kind == GIT_DISCOVER_FETCH ||
+               x->git.kind == GIT_DISCOVER_PUSH) {
         fetchgate_begin(x);
     } else {
         doorgate_permit(x);

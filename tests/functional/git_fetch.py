@@ -235,6 +235,34 @@ def an_object_by_its_id(t):
     tap.equal([e["reason"] for e in r.events("errand")], ["to see which refs there are"] * 3)
 
 
+PUSHES = LIMITED + ("allow fetch https://g.test/acme/app refs/heads/fix/* with forge\n"
+                    "allow push https://g.test/acme/app refs/heads/fix/* refs/heads/own create update delete with forge\n")
+
+
+@tap.test
+def a_push_is_not_shown_more_than_a_fetch(t):
+    """Of the refs that are there a push is shown those that may be fetched or pushed to. By another's id one could push on top of it, and fetch it."""
+    repo = Repository(t)
+    own = repo.commit("refs/heads/own", {"README": "own\n"}, repo.main[0])
+    look = "for v in 0 1 2; do curl -sS -H \"Git-Protocol: version=$v\" '%s/info/refs?service=git-receive-pack' | tr -d '\\000'; echo; done; " % URL
+    r = repo.run(look, policy=PUSHES)
+    tap.equal(sorted(word for word in r.out.replace("report-status", " ").split() if word.startswith("refs/")),
+              sorted(["refs/heads/main", "refs/heads/own", "refs/heads/rel/1", "refs/tags/v1"] * 3))
+    for word in ("hidden", "secret", "internal", repo.hidden, repo.middle, repo.tag("secret"), repo.tag("internal")):
+        tap.lacks(r.out, word)
+    tap.equal((r.out.count("side-band-64k"), r.out.count("version 1")), (3, 1))
+    r = repo.run(look, policy=pushes.PUSH)
+    tap.equal(r.out.count(repo.hidden + " refs/heads/hidden"), 3)
+    # what is shown to push to is not given away
+    r = repo.run(look + "git init -q w; cd w; set +e; git fetch -q --no-tags %s %s; echo exit $?" % (URL, own), policy=PUSHES)
+    tap.contains(r.out, "exit 128")
+    # and a push works as ever
+    r = repo.run("git clone -q %s w; cd w; git commit -q --allow-empty -m a; git push -q origin HEAD:fix/1; git commit -q --allow-empty -m b; git push -q origin HEAD:fix/1; "
+                 "git push -q origin HEAD:fix/2 :fix/1 :own; git rev-parse HEAD" % URL, policy=PUSHES)
+    refs = repo.git.refs(pushes.REPO)
+    tap.equal((refs["refs/heads/fix/2"], [ref for ref in refs if ref in ("refs/heads/own", "refs/heads/fix/1")]), (r.out.strip(), []), r)
+
+
 @tap.test
 def a_tip_by_its_id(t):
     for sha256 in (False, True):

@@ -43,7 +43,10 @@ static int offer(unsigned mode, struct slice in, size_t piece, struct buf *out, 
                                     .stands = stands,
                                     .arg = ids};
     int r = 0;
-    git_offer_init(&a, mode & 1 ? GIT_OFFER_LS_REFS : GIT_OFFER_DISCOVERY, &rules);
+    enum git_offer_kind kind = mode & 1                    ? GIT_OFFER_LS_REFS
+                               : (mode & 2) && (mode & 32) ? GIT_OFFER_PUSH
+                                                           : GIT_OFFER_DISCOVERY;
+    git_offer_init(&a, kind, &rules);
     for (size_t at = 0; at < in.n && r == 0; at += piece)
         r = git_offer_feed(&a, slice_sub(in, at, piece), out);
     if (r == 0)

@@ -135,6 +135,17 @@ static const struct {
     {GIT_OFFER_DISCOVERY, LIMITED, SERVICE A " refs/heads/main@filter allow-tip-sha1-in-want\n|",
      SERVICE A " refs/heads/main@\n|\n", "a "},
     {GIT_OFFER_DISCOVERY, LIMITED, SERVICE "|", SERVICE "|\n", ""},
+    /* of a push: all of its own capabilities, and none of what others at the server have */
+    {GIT_OFFER_PUSH, LIMITED,
+     "# service=git-receive-pack\n|\n" B " refs/heads/hidden@report-status atomic new=x\n" A
+     " refs/heads/main\n" C " .have\n|",
+     "# service=git-receive-pack\n|\n" A " refs/heads/main@report-status atomic new=x\n|\n", "a "},
+    {GIT_OFFER_PUSH, LIMITED, "version 1\n" B " refs/heads/hidden@report-status\n|",
+     "version 1\n" Z " capabilities^{}@report-status\n|\n", ""},
+    {GIT_OFFER_PUSH, LIMITED, A " refs/heads/main@report-status\n|", A " refs/heads/main@report-status\n|\n",
+     "a "},
+    {GIT_OFFER_PUSH, LIMITED, "version 2\nfetch\n|", NULL, ""},
+    {GIT_OFFER_PUSH, LIMITED, SERVICE A " refs/heads/main@report-status\n|", NULL, ""},
     /* not limited: as it came */
     {GIT_OFFER_DISCOVERY, 0, SERVICE B " refs/heads/hidden@new include-tag\n|",
      SERVICE B " refs/heads/hidden@new include-tag\n|\n", "b "},
