@@ -24,8 +24,7 @@ def at(git):
 
 
 def the_ref(r, verdict):
-    found = [ref for v in r.verdicts(verdict=verdict) for ref in (v.get("git") or {}).get("refs", ())
-             if ref["ref"] == "refs/heads/fix/1" and "op" in ref]  # a fetch has none
+    found = [ref for ref in pushes.refs(r, verdict) if ref["ref"] == "refs/heads/fix/1"]
     tap.equal(len(found), 1, str(r))
     return found[0]
 
@@ -138,7 +137,7 @@ def the_credential_goes_with_it_and_it_is_on_record(t):
     r = pushes.run(git, POLICY, PUSH % git.line[5])
     passes(git, r, git.line[5])
     tap.equal([(h.user, h.password) for h in asks.asked(git)], [("x-access-token", pushes.SECRET)] * 2)
-    verdict = [v for v in r.verdicts(verdict="allow") if (v.get("git") or {}).get("refs")][0]
+    verdict = pushes.judged(r, "allow")[0]
     errands = r.events("errand", id=verdict["id"])
     tap.equal([(e["method"], e["url"], e["credential"], e["reason"]) for e in errands],
               [("GET", "https://g.test/acme/app.git/info/refs?service=*", "forge", "to prove a fast-forward"),

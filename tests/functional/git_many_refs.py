@@ -59,7 +59,7 @@ def many_refs_are_proved_in_few_questions(t):
         refs = git.refs(REPO)
         tap.equal([refs["refs/heads/fix/%d" % i] for i in range(len(news))], news, name)
         tap.ok(questions <= 20, name)
-        proofs = {ref["proof"] for v in r.verdicts(verdict="allow") for ref in (v.get("git") or {}).get("refs", ())}
+        proofs = {ref["proof"] for ref in pushes.refs(r, "allow")}
         tap.equal(proofs, {"server"}, name)
 
 

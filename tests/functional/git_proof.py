@@ -30,7 +30,7 @@ def serve(t, config=None):
 
 def ref_of(r, name, verdict):
     """The record's entry about the ref, from the one push with this verdict."""
-    found = [ref for v in r.verdicts(verdict=verdict) for ref in (v.get("git") or {}).get("refs", ()) if ref["ref"] == name]
+    found = [ref for ref in pushes.refs(r, verdict) if ref["ref"] == name]
     tap.equal(len(found), 1, r)
     return found[0]
 

@@ -84,3 +84,12 @@ def by_hand(git, policy, code, **more):
 def posts(git, service):
     """The POSTs that reached the server."""
     return [h for h in git.hits if h.method == "POST" and h.path.endswith(service)]
+
+
+def judged(r, verdict):
+    """The verdicts about refs of pushes (a fetch's have refs, too)."""
+    return [v for v in r.verdicts(verdict=verdict) if (v.get("git") or {}).get("service") == "git-receive-pack" and v["git"].get("refs")]
+
+
+def refs(r, verdict):
+    return [ref for v in judged(r, verdict) for ref in v["git"]["refs"]]
