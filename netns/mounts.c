@@ -49,10 +49,7 @@ int mounts_finish(const struct wire_spec *spec, const struct wire_trust *trust, 
     if (r == 0 && spec->root)
         r = devices_setup(stage, msg);
     if (r == 0)
-        r = stage_hide_scratch(stage, msg);
-    /* the file system, not the mount alone: what is bound elsewhere is part of it */
-    if (r == 0 && mount(NULL, stage->dir, NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
-        r = mount_error(msg, "remount of", stage->dir);
+        r = stage_seal(stage, msg);
     if (r == 0)
         r = enter_directory(spec->cwd, msg);
     return r;

@@ -85,6 +85,10 @@ int stage_scratch(struct stage *stage, struct errmsg *msg) {
     return r ? r : mount_tmpfs(stage->scratch, "mode=755,size=64m,nr_inodes=16k", msg);
 }
 
-int stage_hide_scratch(const struct stage *stage, struct errmsg *msg) {
-    return umount2(stage->scratch, MNT_DETACH) < 0 ? mount_error(msg, "unmount of", stage->scratch) : 0;
+int stage_seal(const struct stage *stage, struct errmsg *msg) {
+    /* that mount alone: unmounting it would wait for a grace period of RCU, 4 ms on a machine that is busy */
+    int r = mount_attributes(stage->scratch, MOUNT_ATTR_RDONLY, 0, false, msg);
+    if (r == 0 && mount(NULL, stage->dir, NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+        r = mount_error(msg, "remount of", stage->dir);
+    return r;
 }

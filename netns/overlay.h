@@ -15,12 +15,15 @@
 struct stage {
     const char *dir;
     unsigned next;          /* number of the next file */
-    char scratch[PATH_MAX]; /* a tmpfs in it for what has to stay writable; nobody sees it when all is laid */
+    char scratch[PATH_MAX]; /* a tmpfs in it, for what has to be writable where it is laid */
 };
 
-/* Mounts `scratch`, and takes it out of sight: what lies over something by then stays. */
+/* Mounts `scratch`. */
 int stage_scratch(struct stage *stage, struct errmsg *msg);
-int stage_hide_scratch(const struct stage *stage, struct errmsg *msg);
+
+/* When all is laid: nothing of the stage can be changed any more by its own name. What was bound elsewhere is part of it, but for
+ * `scratch`. */
+int stage_seal(const struct stage *stage, struct errmsg *msg);
 
 /* Writes a file into the stage; its path goes to `path` (PATH_MAX). The name is NULL for any. */
 int stage_file(struct stage *stage, const char *name, struct slice bytes, unsigned mode, char *path,
