@@ -1,7 +1,5 @@
 #include "base/json.h"
 
-#include <inttypes.h>
-
 #define JSON_DEPTH 16
 
 void json_init(struct json *j, struct buf *out) {
@@ -70,10 +68,32 @@ size_t utf8_sequence(struct slice s) {
     return n;
 }
 
+/* The bytes at the front that go into a string as they are, whatever comes behind them. */
+static size_t json_plain(struct slice s) {
+    size_t i = 0;
+    while (i < s.n) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
+            break;
+        i++;
+    }
+    return i;
+}
+
 static void json_escape(struct json *j, struct slice s) {
-    buf_putc(j->out, '"');
     size_t plain = 0; /* start of the run that needs no change */
-    for (size_t i = 0; i < s.n;) {
+    size_t i = json_plain(s);
+    char *room;
+    if (i == s.n && buf_reserve(j->out, s.n + 2, &room) == 0) { /* as nearly all are: one piece */
+        room[0] = '"';
+        if (s.n)
+            memcpy(room + 1, s.p, s.n);
+        room[s.n + 1] = '"';
+        buf_commit(j->out, s.n + 2);
+        return;
+    }
+    buf_putc(j->out, '"');
+    while (i < s.n) {
         unsigned char c = (unsigned char)s.p[i];
         size_t n = c < 0x80 ? 1 : utf8_sequence(slice_from(s, i));
         if (n > 0 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
@@ -112,8 +132,14 @@ void json_cstring(struct json *j, const char *s) {
 }
 
 void json_u64(struct json *j, uint64_t v) {
+    char digits[20];
+    size_t at = sizeof digits;
     json_before_value(j);
-    buf_printf(j->out, "%" PRIu64, v);
+    do {
+        digits[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    buf_put(j->out, slice_make(digits + at, sizeof digits - at));
 }
 
 void json_bool(struct json *j, bool v) {

@@ -1,5 +1,6 @@
 #include "base/msg.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -7,7 +8,7 @@
 
 #define MSG_HEADER 4
 
-static void put_bytes(struct msg_out *m, const void *p, size_t n) {
+static inline void put_bytes(struct msg_out *m, const void *p, size_t n) {
     if (m->err)
         return;
     if (n > m->cap - m->n) {
@@ -19,11 +20,9 @@ static void put_bytes(struct msg_out *m, const void *p, size_t n) {
     m->n += n;
 }
 
-static void put_le(struct msg_out *m, uint64_t v, size_t n) {
-    uint8_t b[8];
-    for (size_t i = 0; i < n; i++)
-        b[i] = (uint8_t)(v >> (8 * i));
-    put_bytes(m, b, n);
+static inline void put_le(struct msg_out *m, uint64_t v, size_t n) {
+    uint64_t little = htole64(v);
+    put_bytes(m, &little, n);
 }
 
 void msg_begin(struct msg_out *m, void *memory, size_t cap, uint16_t type) {
@@ -163,16 +162,15 @@ int msg_parse(struct msg_in *m, const void *bytes, size_t n) {
     return m->err || version != MSG_VERSION || reserved ? ERR_PEER : 0;
 }
 
-static uint64_t get_le(struct msg_in *m, size_t n) {
+static inline uint64_t get_le(struct msg_in *m, size_t n) {
     if (m->err || n > m->n - m->at) {
         m->err = ERR_PEER;
         return 0;
     }
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v |= (uint64_t)m->p[m->at + i] << (8 * i);
+    uint64_t little = 0;
+    memcpy(&little, m->p + m->at, n);
     m->at += n;
-    return v;
+    return le64toh(little);
 }
 
 uint8_t msg_get_u8(struct msg_in *m) {

@@ -1,5 +1,6 @@
 #include "base/ulid.h"
 
+#include <endian.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
@@ -40,16 +41,16 @@ struct ulid ulid_new(void) {
     }
 
     struct ulid id;
-    /* 26 digits of 5 bits are 130: the first digit carries the top 3 bits alone */
-    for (int i = 0; i < ULID_LEN; i++) {
-        int bit = i * 5 - 2;
-        unsigned v = 0;
-        for (int k = 0; k < 5; k++) {
-            int at = bit + k;
-            unsigned b = at < 0 ? 0 : (last[at / 8] >> (7 - at % 8)) & 1u;
-            v = v << 1 | b;
-        }
-        id.text[i] = digits[v];
+    uint64_t high, low;
+    memcpy(&high, last, sizeof high);
+    memcpy(&low, last + sizeof high, sizeof low);
+    high = be64toh(high);
+    low = be64toh(low);
+    /* from the end; 26 digits of 5 bits are 130: the first digit carries the top 3 bits alone */
+    for (int i = ULID_LEN - 1; i >= 0; i--) {
+        id.text[i] = digits[low & 31];
+        low = low >> 5 | high << 59;
+        high >>= 5;
     }
     id.text[ULID_LEN] = 0;
     return id;

@@ -24,15 +24,15 @@ void decision_verdict(struct box *box, struct decision *d, struct record *r, str
     decision_fill(box, d, r, RECORD_VERDICT);
     if (r->denied)
         box->engine->stats.denied++;
-    why_verdict(box->why, r, hint, d->asked);
-    recorder_send(box->engine->config.recorder, r);
+    struct slice encoded = recorder_send(box->engine->config.recorder, r);
+    why_verdict(box->why, r, encoded, hint, d->asked);
 }
 
 void decision_errand(struct box *box, struct decision *d, struct record *r) {
     decision_fill(box, d, r, RECORD_ERRAND);
-    why_errand(box->why, r, !d->asked);
+    struct slice encoded = recorder_send(box->engine->config.recorder, r);
+    why_errand(box->why, r, encoded, !d->asked);
     d->asked = true;
-    recorder_send(box->engine->config.recorder, r);
 }
 
 void decision_outcome(struct box *box, struct decision *d, struct record *r) {
@@ -42,6 +42,6 @@ void decision_outcome(struct box *box, struct decision *d, struct record *r) {
     decision_fill(box, d, r, RECORD_OUTCOME);
     r->has |= RECORD_HAS_DURATION;
     r->duration_ms = clock_monotonic_ms() - d->began;
-    why_outcome(box->why, r);
-    recorder_send(box->engine->config.recorder, r);
+    struct slice encoded = recorder_send(box->engine->config.recorder, r);
+    why_outcome(box->why, r, encoded);
 }

@@ -167,25 +167,30 @@ static void keep(struct recorder *c, const struct msg_out *m, uint64_t time_ms) 
     c->nkept++;
 }
 
-void recorder_send(struct recorder *c, const struct record *r) {
-    struct msg_out m;
+static void hand_in(struct recorder *c, const struct record *r, const struct msg_out *m) {
     /* while a gap is open and can't be reported, nothing may pass it: order is kept */
     if (c->gap_count && !gap_report(c)) {
         lose(c, 1, r->time_ms, r->time_ms);
         return;
     }
-    record_encode(r, &m, c->message, sizeof c->message);
-    bool small = m.err == 0 && m.n < MSG_MAX / 2;
+    bool small = m->err == 0 && m->n < MSG_MAX / 2;
     bool waits = r->event == RECORD_OUTCOME || (r->event == RECORD_VERDICT && !r->denied);
     if (small && c->fd >= 0 && (waits || c->nkept)) {
-        keep(c, &m, r->time_ms);
+        keep(c, m, r->time_ms);
         if (!waits)
             recorder_flush(c);
         return;
     }
     recorder_flush(c);
-    if (c->gap_count || !hand_over(c, &m))
+    if (c->gap_count || !hand_over(c, m))
         lose(c, 1, r->time_ms, r->time_ms);
+}
+
+struct slice recorder_send(struct recorder *c, const struct record *r) {
+    struct msg_out m;
+    record_encode(r, &m, c->message, sizeof c->message);
+    hand_in(c, r, &m);
+    return m.err ? SLICE_NONE : slice_make(c->message, m.n);
 }
 
 struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void *arg), void *arg) {

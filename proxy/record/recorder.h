@@ -25,8 +25,9 @@ struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void
 void recorder_free(struct recorder *c);
 
 /* Hands a record over. A refusal or a gap is with the kernel, in the queue, or counted when this returns; all else is
- * when recorder_flush has returned, or the loop's turn has ended. */
-void recorder_send(struct recorder *c, const struct record *r);
+ * when recorder_flush has returned, or the loop's turn has ended. Returns the record as record_encode has it, borrowed until
+ * the next call; SLICE_NONE if it is too long. */
+struct slice recorder_send(struct recorder *c, const struct record *r);
 void recorder_flush(struct recorder *c);
 
 /* Whether all that was handed over is with the kernel: for an orderly end. */

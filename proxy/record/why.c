@@ -117,9 +117,11 @@ static bool piece_get(const struct memory *s, struct piece piece, struct buf *ou
     return atomic_load(&s->head) - piece.at <= WHY_BYTES;
 }
 
-static struct piece piece_of_record(struct memory *s, const struct record *r) {
+static struct piece piece_of_record(struct memory *s, const struct record *r, struct slice encoded) {
     char memory[MSG_MAX];
     struct msg_out m;
+    if (encoded.n && r->nrefs <= WHY_REFS)
+        return piece_put(s, encoded);
     struct record brief = *r;
     if (brief.nrefs > WHY_REFS) {
         brief.refs_omitted += brief.nrefs - WHY_REFS;
@@ -161,11 +163,13 @@ static struct line *line_begin(struct memory *s, const struct ulid *id) {
     return line;
 }
 
-void why_verdict(struct why *why, const struct record *r, struct slice hint, bool asked) {
+void why_verdict(struct why *why, const struct record *r, struct slice encoded, struct slice hint,
+                 bool asked) {
     if (!why)
         return;
     struct memory *s = why->shared;
-    struct piece record = piece_of_record(s, r), rule = piece_put(s, slice_sub(hint, 0, WHY_HINT_MAX));
+    struct piece record = piece_of_record(s, r, encoded),
+                 rule = piece_put(s, slice_sub(hint, 0, WHY_HINT_MAX));
     struct line *line = asked ? line_of(s, &r->id) : NULL;
     if (line)
         line_open(line);
@@ -176,11 +180,11 @@ void why_verdict(struct why *why, const struct record *r, struct slice hint, boo
     line_close(line);
 }
 
-void why_errand(struct why *why, const struct record *r, bool first) {
+void why_errand(struct why *why, const struct record *r, struct slice encoded, bool first) {
     if (!why)
         return;
     struct memory *s = why->shared;
-    struct piece errand = piece_of_record(s, r);
+    struct piece errand = piece_of_record(s, r, encoded);
     struct line *line = first ? line_begin(s, &r->id) : line_of(s, &r->id);
     if (!line)
         return;
@@ -192,11 +196,11 @@ void why_errand(struct why *why, const struct record *r, bool first) {
     line_close(line);
 }
 
-void why_outcome(struct why *why, const struct record *r) {
+void why_outcome(struct why *why, const struct record *r, struct slice encoded) {
     struct line *line = why ? line_of(why->shared, &r->id) : NULL;
     if (!line)
         return;
-    struct piece outcome = piece_of_record(why->shared, r);
+    struct piece outcome = piece_of_record(why->shared, r, encoded);
     line_open(line);
     if (memcmp(line->id, r->id.text, ULID_LEN) == 0)
         line->outcome = outcome;

@@ -30,14 +30,17 @@ int why_attach(int fd, struct why **out, struct errmsg *msg);
 int why_fd(const struct why *why);
 void why_free(struct why *why);
 
+/* In what follows `encoded` is the record as record_encode has it, if that is at hand already: else SLICE_NONE. */
+
 /* Remembers what exeat itself asked a server for the sake of a decision that is to come (errand.h). `first`: it is the
  * first such request. */
-void why_errand(struct why *why, const struct record *r, bool first);
+void why_errand(struct why *why, const struct record *r, struct slice encoded, bool first);
 /* Remembers a verdict, with the smallest rule that would have let it through (may be empty). `asked`: errands were
  * remembered for it. */
-void why_verdict(struct why *why, const struct record *r, struct slice hint, bool asked);
+void why_verdict(struct why *why, const struct record *r, struct slice encoded, struct slice hint,
+                 bool asked);
 /* Remembers the outcome of a verdict that this process has remembered. */
-void why_outcome(struct why *why, const struct record *r);
+void why_outcome(struct why *why, const struct record *r, struct slice encoded);
 
 /* One decision as it was remembered. */
 struct why_entry {

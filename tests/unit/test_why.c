@@ -27,13 +27,13 @@ static int tear_down(void **state) {
 
 static struct ulid remember(struct why *why, const char *url, const char *hint) {
     struct record r = {.event = RECORD_VERDICT, .id = ulid_new(), .url = slice_str(url), .denied = true};
-    why_verdict(why, &r, slice_str(hint), false);
+    why_verdict(why, &r, SLICE_NONE, slice_str(hint), false);
     return r.id;
 }
 
 static void outcome(struct why *why, const struct ulid *id, unsigned status) {
     struct record r = {.event = RECORD_OUTCOME, .id = *id, .status = status, .has = RECORD_HAS_STATUS};
-    why_outcome(why, &r);
+    why_outcome(why, &r, SLICE_NONE);
 }
 
 static void expect_record(const struct buf *bytes, struct record *r) {
@@ -73,12 +73,12 @@ static void what_was_asked_for_it(void **state) {
     struct why_entry e;
     struct record r = {.event = RECORD_ERRAND, .id = ulid_new(), .reason = SLICE("to see")}, got;
     for (size_t i = 0; i < WHY_ERRANDS + 3; i++) {
-        why_errand(two[0], &r, i == 0);
+        why_errand(two[0], &r, SLICE_NONE, i == 0);
         assert_false(why_find(two[1], &r.id, &e)); /* no verdict yet */
     }
     (void)remember(two[1], "https://a.test/other", "");
     r = (struct record){.event = RECORD_VERDICT, .id = r.id, .denied = true};
-    why_verdict(two[0], &r, SLICE_NONE, true);
+    why_verdict(two[0], &r, SLICE_NONE, SLICE_NONE, true);
     outcome(two[0], &r.id, 200);
     assert_true(why_find(two[1], &r.id, &e));
     assert_true(e.nerrands == WHY_ERRANDS && e.errands_omitted == 3 && buf_len(&e.outcome));
@@ -92,7 +92,7 @@ static void what_was_asked_for_it(void **state) {
     struct ulid next = remember(two[0], "https://a.test/1", "");
     assert_true(why_find(two[1], &next, &e) && e.nerrands == 0);
     why_entry_release(&e);
-    why_errand(NULL, &r, true);
+    why_errand(NULL, &r, SLICE_NONE, true);
 }
 
 static void the_oldest_are_forgotten_and_none_is_mixed_up(void **state) {
