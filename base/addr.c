@@ -156,15 +156,45 @@ bool addr_eq(const struct addr *a, const struct addr *b) {
     return memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, 16) == 0;
 }
 
+/* By hand: a line of each record has an address, and printf takes longer than all the rest of it. */
+static char *put_decimal(char *at, unsigned value) {
+    char digits[10];
+    size_t n = 0;
+    do {
+        digits[n++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    while (n)
+        *at++ = digits[--n];
+    return at;
+}
+
+static char *put_ipv4(char *at, const uint8_t bytes[4]) {
+    for (int i = 0; i < 4; i++) {
+        if (i)
+            *at++ = '.';
+        at = put_decimal(at, bytes[i]);
+    }
+    return at;
+}
+
 const char *addr_text(const struct addr *a, bool with_port, char out[ADDR_TEXT_MAX]) {
-    char ip[INET6_ADDRSTRLEN];
-    bool six = a->sa.sa_family == AF_INET6;
-    const void *bytes = six ? (const void *)&a->in6.sin6_addr : (const void *)&a->in.sin_addr;
-    if (a->len == 0 || !inet_ntop(a->sa.sa_family, bytes, ip, sizeof ip))
-        memcpy(ip, "-", 2);
-    if (with_port)
-        snprintf(out, ADDR_TEXT_MAX, six ? "[%s]:%u" : "%s:%u", ip, addr_port(a));
+    char *at = out;
+    bool known = a->len != 0, six = a->sa.sa_family == AF_INET6, bracket = six && with_port;
+    if (bracket)
+        *at++ = '[';
+    if (known && a->sa.sa_family == AF_INET)
+        at = put_ipv4(at, (const uint8_t *)&a->in.sin_addr);
+    else if (known && six && inet_ntop(AF_INET6, &a->in6.sin6_addr, at, INET6_ADDRSTRLEN))
+        at += strlen(at);
     else
-        snprintf(out, ADDR_TEXT_MAX, "%s", ip);
+        *at++ = '-';
+    if (bracket)
+        *at++ = ']';
+    if (with_port) {
+        *at++ = ':';
+        at = put_decimal(at, addr_port(a));
+    }
+    *at = '\0';
     return out;
 }

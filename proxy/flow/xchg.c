@@ -105,10 +105,11 @@ void xchg_put_url(struct xchg *x, struct buf *out) {
     enum url_scheme scheme = t->port ? t->scheme : conn->tls ? URL_HTTPS : URL_HTTP;
     if (t->connect)
         scheme = URL_HTTPS;
-    if (t->port && t->port != url_default_port(scheme))
+    struct slice where = url_host_slice(&t->host);
+    if (t->port && t->port != url_default_port(scheme)) {
         snprintf(authority, sizeof authority, "%s:%u", t->host.text, t->port);
-    else
-        snprintf(authority, sizeof authority, "%s", t->host.text);
+        where = slice_str(authority);
+    }
     struct slice path = SLICE_NONE, query = SLICE_NONE;
     bool has_query = false;
     if (x->req.origin.n && !t->connect)
@@ -116,7 +117,7 @@ void xchg_put_url(struct xchg *x, struct buf *out) {
     unsigned flags = has_query ? RECORD_URL_QUERY : 0;
     if (x->box->engine->config.log_query)
         flags |= RECORD_URL_VALUES;
-    record_put_url(out, scheme, slice_str(authority), path, query, flags);
+    record_put_url(out, scheme, where, path, query, flags);
 }
 
 static struct slice xchg_rule_text(const struct xchg *x, char *memory, size_t cap) {

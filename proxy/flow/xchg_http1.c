@@ -19,8 +19,9 @@ static void up1_begin(struct xchg *x) {
 
 static int up1_head(struct xchg *x, struct http1_write *opt) {
     struct buf *queue = io_queue(x->link->io);
-    if (opt->nadd) {
-        /* room before the secret is written, for what follows it too: a queue that grows leaves a copy behind */
+    if (opt->nadd && x->req.framing != HTTP_BODY_NONE) {
+        /* room for what follows the secret, too: a queue that grows leaves a copy behind (a head alone is written into
+         * room that was made for all of it) */
         char *room;
         size_t secret = 0;
         for (size_t i = 0; i < opt->nadd; i++)
@@ -28,8 +29,9 @@ static int up1_head(struct xchg *x, struct http1_write *opt) {
         int r = buf_reserve(queue, x->head.limit + secret + IO_RECORD, &room);
         if (r)
             return r;
-        io_sensitive(x->link->io);
     }
+    if (opt->nadd)
+        io_sensitive(x->link->io);
     return http1_write_request(queue, &x->req, opt);
 }
 

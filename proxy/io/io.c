@@ -102,7 +102,7 @@ void io_free(struct io *io) {
         return;
     bool said = io->shut_done || io->write_failed || io->cut || buf_len(&io->queue) > 0;
     if (io->ssl && io->state == IO_OPEN && !said && io->end != IO_END_BROKEN && io->end != IO_END_RESET) {
-        ERR_clear_error();
+        io_forget_errors();
         SSL_shutdown(io->ssl);
     }
     io->state = IO_CLOSED;
@@ -110,7 +110,7 @@ void io_free(struct io *io) {
     event_del(&io->wr);
     event_del(&io->timer);
     SSL_free(io->ssl);
-    ERR_clear_error();
+    io_forget_errors();
     io->ssl = NULL;
     if (io->cut && io->cut_reset) {
         struct linger now = {.l_onoff = 1};
@@ -138,7 +138,7 @@ static int io_tls_failed(struct io *io, int error) {
         io->end = IO_END_BROKEN;
         io->tls_error = ERR_peek_last_error();
     }
-    ERR_clear_error();
+    io_forget_errors();
     return ERR_EOF;
 }
 
@@ -165,7 +165,7 @@ static void io_unwant_read(struct io *io) {
 }
 
 static int io_read_tls(struct io *io, void *p, size_t n, size_t *got) {
-    ERR_clear_error();
+    io_forget_errors();
     io->read_wants_write = false;
     if (SSL_read_ex(io->ssl, p, n, got)) {
         io->received += *got;
@@ -269,7 +269,7 @@ static int io_push(struct io *io, struct slice s, size_t *taken) {
         io->sent += *taken;
         return r;
     }
-    ERR_clear_error();
+    io_forget_errors();
     io->write_wants_read = false;
     if (SSL_write_ex(io->ssl, s.p, s.n < IO_RECORD ? s.n : IO_RECORD, taken)) {
         io->sent += *taken;
@@ -287,7 +287,7 @@ static int io_push(struct io *io, struct slice s, size_t *taken) {
     }
     if (error == SSL_ERROR_SSL)
         io->tls_error = ERR_peek_last_error();
-    ERR_clear_error();
+    io_forget_errors();
     return io_write_failed(io, error == SSL_ERROR_SSL ? ERR_CRYPTO : ERR_EOF);
 }
 
@@ -320,13 +320,13 @@ static void io_say_end(struct io *io) {
     if (!io->shut_wanted || io->shut_done || buf_len(&io->queue) > 0 || io->state != IO_OPEN)
         return;
     if (io->ssl && !io->write_failed && !io->cut) {
-        ERR_clear_error();
+        io_forget_errors();
         int r = SSL_shutdown(io->ssl);
         if (r < 0 && SSL_get_error(io->ssl, r) == SSL_ERROR_WANT_WRITE) {
             io_want_write(io);
             return;
         }
-        ERR_clear_error();
+        io_forget_errors();
     }
     io->shut_done = true;
     if (!io->cut_reset)
@@ -407,7 +407,7 @@ static void io_ready(struct io *io, int err) {
 static void io_shake(struct io *io) {
     if (io->suspended)
         return;
-    ERR_clear_error();
+    io_forget_errors();
     int r = SSL_do_handshake(io->ssl);
     if (r == 1) {
         io->state = IO_OPEN;
@@ -425,11 +425,11 @@ static void io_shake(struct io *io) {
     case SSL_ERROR_WANT_CLIENT_HELLO_CB: io->suspended = true; return;
     case SSL_ERROR_SSL:
         io->tls_error = ERR_peek_last_error();
-        ERR_clear_error();
+        io_forget_errors();
         io_ready(io, ERR_CRYPTO);
         return;
     default:
-        ERR_clear_error();
+        io_forget_errors();
         io_ready(io, ERR_EOF);
         return;
     }

@@ -7,6 +7,8 @@
 #ifndef PROXY_IO_IO_BIO_H
 #define PROXY_IO_IO_BIO_H
 
+#include <openssl/err.h>
+
 #include "proxy/io/io.h"
 
 /* NULL: out of memory. `io` must outlive the BIO's use. */
@@ -17,5 +19,12 @@ int io_raw_read(struct io *io, void *p, size_t n, size_t *got);
 
 /* send(). 0, ERR_AGAIN, ERR_EOF (the peer takes no more) or ERR_IO. */
 int io_raw_write(struct io *io, const void *p, size_t n, size_t *taken);
+
+/* OpenSSL's queue of errors must be empty before SSL_get_error is asked. It nearly always is, and emptying it takes
+ * longer than looking. */
+static inline void io_forget_errors(void) {
+    if (ERR_peek_error())
+        ERR_clear_error();
+}
 
 #endif

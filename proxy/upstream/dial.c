@@ -286,7 +286,7 @@ static void connect_request(struct upstream_attempt *a) {
 
 static void race_end(struct upstream_attempt *a) {
     event_del(&a->stagger);
-    for (size_t i = 0; i < a->naddrs && a->running; i++) {
+    for (size_t i = 0; i < a->next && a->running; i++) {
         if (!a->tries[i].io)
             continue;
         io_free(a->tries[i].io);

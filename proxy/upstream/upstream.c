@@ -476,12 +476,14 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     unsigned ms = p->upstream->config.connect_ms;
     const struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     struct site *site = site_get(p, origin, options);
-    struct upstream_attempt *a = site ? calloc(1, sizeof *a) : NULL;
+    struct upstream_attempt *a = site ? malloc(sizeof *a) : NULL;
     if (!a) {
         if (site)
             site_put(p, site);
         return NULL;
     }
+    memset(a, 0, offsetof(struct upstream_attempt, text)); /* the rest is filled before it is read */
+    a->connect_to[0] = '\0';
     a->pool = p;
     a->site = site;
     a->options = *options;

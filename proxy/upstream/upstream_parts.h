@@ -90,21 +90,23 @@ struct upstream_attempt {
     bool decided;       /* `made` or `failure` says how */
     struct link *made;
     struct upstream_failure failure;
-    char text[512]; /* of the failure */
 
     /* dial.c's */
-    bool dialling;                      /* dial_start was called */
-    const struct proxy_server *proxy;   /* NULL: directly */
-    char connect_to[URL_HOST_MAX + 16]; /* host:port of CONNECT */
+    bool dialling;                    /* dial_start was called */
+    const struct proxy_server *proxy; /* NULL: directly */
     struct resolve_query *query;
-    struct addr addrs[RESOLVE_ADDRS_MAX];
     size_t naddrs, next;
-    struct try tries[RESOLVE_ADDRS_MAX];
     size_t running;
     struct event stagger;
     struct io *io; /* connected; before that NULL */
     struct addr peer;
     struct buf head; /* of the proxy's answer to CONNECT */
+
+    /* last, as they are large and not cleared */
+    char text[512];                     /* of the failure */
+    char connect_to[URL_HOST_MAX + 16]; /* host:port of CONNECT; empty: not known */
+    struct addr addrs[RESOLVE_ADDRS_MAX];
+    struct try tries[RESOLVE_ADDRS_MAX];
 };
 
 /* Decides an attempt; the caller hears of it from the event loop. */
