@@ -79,20 +79,39 @@ static void put_brought(const struct verdict *v, struct buf *out) {
     }
 }
 
-/* The rule that came closest, and what of it failed. */
-static void put_failed(const struct verdict *v, struct buf *out) {
-    buf_printf(out, "%s:%u would permit it, but for `", v->near.file, v->near.line);
-    put_clean(out, v->failed);
-    buf_putc(out, '`');
-    put_brought(v, out);
-}
-
 /* What was too long; it may have been refused before its end. */
 static void put_size(const struct facts *f, const struct verdict *v, struct buf *out) {
     bool blob = v->reason == REASON_BLOB;
     if (!v->failed_why && (blob ? f->blob_known : f->size_known))
         buf_printf(out, ": %s %llu bytes or more", blob ? "a file has" : "it has",
                    (unsigned long long)(blob ? f->blob : f->size));
+}
+
+/* Of how many commits. */
+static void put_commits(const struct facts *f, const struct verdict *v, struct buf *out) {
+    const struct facts_brought *b = v->ref < f->nrefs ? f->refs[v->ref].brought : NULL;
+    unsigned long long n = b ? b->ncommits : 0, without = b ? b->ncommits - b->nsigned : 0;
+    if (!b || v->failed_why)
+        return;
+    if (v->reason == REASON_COMMITS)
+        buf_printf(out, ": it brings %llu commit%s", n, n == 1 ? "" : "s");
+    else if (n == 1)
+        buf_puts(out, ": its commit has no signature");
+    else
+        buf_printf(out, ": %llu of its %llu commits ha%s no signature", without, n,
+                   without == 1 ? "s" : "ve");
+}
+
+/* The rule that came closest, and what of it failed. */
+static void put_failed(const struct facts *f, const struct verdict *v, struct buf *out) {
+    buf_printf(out, "%s:%u would permit it, but for `", v->near.file, v->near.line);
+    put_clean(out, v->failed);
+    buf_putc(out, '`');
+    put_brought(v, out);
+    if (v->reason == REASON_SIZE || v->reason == REASON_BLOB)
+        put_size(f, v, out);
+    else if (v->reason == REASON_COMMITS || v->reason == REASON_SIGNED)
+        put_commits(f, v, out);
 }
 
 static void put_operation(const struct facts *f, struct buf *out) {
@@ -181,12 +200,7 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
     case REASON_NO_TUNNEL: buf_puts(out, "no rule passes TLS to this host through unread"); break;
     case REASON_WRITE_UNREADABLE:
     case REASON_WRITE_UNKNOWN: put_write_reason(v, out); break;
-    case REASON_SIZE:
-    case REASON_BLOB:
-        put_failed(v, out);
-        put_size(f, v, out);
-        break;
-    default: put_failed(v, out); break; /* a part of the rule that came closest */
+    default: put_failed(f, v, out); break; /* a part of the rule that came closest */
     }
     if (v->note.n) {
         buf_puts(out, ": ");

@@ -90,6 +90,7 @@ static void gate_decide(struct xchg *x) {
 static bool gate_permits(struct xchg *x) {
     struct verdict before = x->verdict;
     if (!gitgate_proved(x->gate)) {
+        x->facts.unread = x->gate->needs != 0; /* that, and not what it brings, is the reason */
         gitgate_refuse_unproved(x);
         return false;
     }

@@ -10,6 +10,7 @@ from pushes import CLONE, FETCH, REPO, run, serve
 PUSH = "allow push https://g.test/acme/app "
 CHANGE = "echo change >> README; git commit -qam change; "
 SENT = "remote: exeat: sandbox SANDBOX, decision ID\nTo https://g.test/acme/app.git\n"
+LONG = ("for i in 1 2 3 4; do head -c 900000 /dev/urandom | base64 > ../m; git commit -q --allow-empty -F ../m; done; ")
 FAILED = "error: failed to push some refs to 'https://g.test/acme/app.git'\n"
 NO_RULE = "no rule allows a push to this ref"
 WITH_THE_REST = "refused with the rest of this push"
@@ -26,13 +27,14 @@ def shown(r):
     text = re.sub(r"sandbox [\w-]+,", "sandbox SANDBOX,", text)
     text = re.sub(r"again in \d+ s", "again in N s", text)
     text = re.sub(r"commit [0-9a-f]{12}", "commit COMMIT", text)
+    text = re.sub(r"object [0-9a-f]{12}", "object OBJECT", text)
     text = re.sub(r"it has [0-9]{3} bytes or more", "SIZE", text)
     text = re.sub(r"max-size [0-9]{3}\b", "max-size BYTES", text)
     return re.sub(r" +$", "", text, flags=re.M)
 
 
-def check(git, policy, command, want):
-    r = run(git, policy, command)
+def check(git, policy, command, want, **options):
+    r = run(git, policy, command, **options)
     got = shown(r)
     if got != want:
         tap.note(r)
@@ -76,6 +78,24 @@ def a_rewrite(t):
          "remote: exeat: push refused: refs/heads/x: no rule allows force of this ref\n"
          "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/x force\n"
          + SENT + rejected("HEAD -> x", "no rule allows force of this ref") + FAILED,
+         before="git reset -q --hard HEAD~1; " + CHANGE)
+
+
+@tap.test
+def a_rewrite_where_paths_are_denied_too(t):
+    """force is the reason, not that nobody looked at what it brings"""
+    case(t, PUSH + "refs/heads/* create update with forge\ndeny push https://g.test/acme/app paths x/**", "--force HEAD:x",
+         "remote: exeat: push refused: refs/heads/x: no rule allows force of this ref\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/x force\n"
+         + SENT + rejected("HEAD -> x", "no rule allows force of this ref") + FAILED,
+         before="git reset -q --hard HEAD~1; " + CHANGE)
+
+
+@tap.test
+def a_rewrite_that_a_rule_denies(t):
+    denied = "denied by test.policy:3: history stays"
+    case(t, PUSH + "refs/heads/* create update force with forge\ndeny push https://g.test/acme/app force note \"history stays\"", "--force HEAD:x",
+         "remote: exeat: push refused: refs/heads/x: " + denied + "\n" + SENT + rejected("HEAD -> x", denied) + FAILED,
          before="git reset -q --hard HEAD~1; " + CHANGE)
 
 
@@ -131,6 +151,76 @@ def a_push_that_is_too_large(t):
          "remote: exeat: push refused: refs/heads/a: " + large + "\n"
          "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create max-size BYTES\n"
          + SENT + rejected("HEAD -> a", large) + FAILED)
+
+
+def part(t, words, refs, why, hint, before=CHANGE):
+    """A part of the rule that would permit it is not met."""
+    text = "test.policy:2 would permit it, but for `%s`%s" % (words.split(" ")[0], why)
+    case(t, PUSH + "refs/heads/* with forge " + words, refs,
+         "remote: exeat: push refused: refs/heads/a: " + text + "\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create" + hint + "\n"
+         + SENT + rejected("HEAD -> a", text) + FAILED, before=before)
+
+
+@tap.test
+def a_file_that_is_too_large(t):
+    part(t, "max-blob 1KiB", "HEAD:a", ": a file has 5000 bytes or more", "", before="head -c 5000 /dev/urandom > f; git add f; git commit -qm f; ")
+
+
+@tap.test
+def too_many_commits(t):
+    part(t, "max-commits 1", "HEAD:a", ": it brings 3 commits", " max-commits 3")
+
+
+@tap.test
+def a_commit_of_somebody_else(t):
+    """an author and a committer that are not permitted"""
+    for word in ("author", "committer"):
+        part(t, word + " *@corp.test", "HEAD:a", ": commit COMMIT has the %s T <t@example.com>" % word,
+             ' %s "T <t@example.com>" "S <s@example.com>"' % word)
+
+
+@tap.test
+def a_commit_without_a_signature(t):
+    part(t, "signed", "HEAD:a", ": 3 of its 3 commits have no signature", "")
+
+
+@tap.test
+def a_push_option(t):
+    why = "test.policy:2 would permit it, but for `ci.variable`: a push option that it does not name"
+    case(t, PUSH + "refs/heads/* with forge", "-o ci.variable=x HEAD:a",
+         "remote: exeat: push refused: refs/heads/a: " + why + "\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/a create options ci.variable=x\n"
+         + SENT + rejected("HEAD -> a", why) + FAILED)
+
+
+@tap.test
+def a_tag(t):
+    case(t, PUSH + "refs/heads/** with forge", "v1",
+         "remote: exeat: push refused: refs/tags/v1: " + NO_RULE + "\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/tags/v1 create\n"
+         + SENT + rejected("v1 -> v1", NO_RULE) + FAILED, before="git tag -a -m t v1; ")
+
+
+@tap.test
+def what_the_server_does_not_tell(t):
+    """paths that can't be compared, since the server gives no trees"""
+    unknown = "denied by test.policy:3: the server was asked in vain: the server answers with status 500"
+    case(t, PUSH + "refs/heads/* with forge\ndeny push https://g.test/acme/app paths x/**", "HEAD:a",
+         "remote: exeat: push refused: refs/heads/a: " + unknown + "\n" + SENT + rejected("HEAD -> a", unknown) + FAILED, cls=Unhelpful)
+
+
+@tap.test
+def more_memory_than_there_may_be(t):
+    """more than may be kept of a push: commits that are large, and a pack that makes much of little (deltas of deltas)"""
+    need = "this push needs more than 1 MiB of memory to be looked through; the operator may permit more (exeat run --push-memory)"
+    proof = "no rule allows force of this ref, and an update counts as force until it is proved a fast-forward"
+    r = check(repository(t), FETCH + PUSH + "refs/heads/* update with forge\n", CLONE + LONG + "git push origin HEAD:x || exit 0",
+              "remote: exeat: push refused: refs/heads/x: " + proof + "\n"
+              "remote: exeat: the pack can't be looked through: " + need + "\n"
+              "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/x force\n"
+              + SENT + rejected("HEAD -> x", proof) + FAILED, flags=["--push-memory", "1"])
+    tap.equal([v["code"] for v in r.verdicts(verdict="deny")], ["update-not-proved"])
 
 
 @tap.test
@@ -228,6 +318,19 @@ def a_fetch_that_no_rule_names(t):
           "remote: exeat: denied: no rule allows fetch from this repository; to permit: "
           "allow fetch https://g.test/acme/app [ID]\n"
           "fatal: unable to access 'https://g.test/acme/app/': The requested URL returned error: 403\n")
+
+
+@tap.test
+def what_no_permitted_ref_leads_to(t):
+    """an object by its id, a shallow and a partial fetch of it, where refs are limited"""
+    git = repository(t)
+    hidden = git.commit(REPO, "refs/heads/hidden", {"secret": "s\n"})
+    for words in ("", "--depth=1 ", "--filter=blob:none "):
+        check(git, "allow fetch https://g.test/acme/app refs/heads/main with forge\n",
+              "cd; git init -q w; cd w; git fetch -q %shttps://g.test/acme/app %s || exit 0" % (words, hidden),
+              ("warning: filtering not recognized by server, ignoring\n" if "filter" in words else "")
+              + "fatal: remote error: exeat: denied: no ref that may be fetched leads to object OBJECT; to permit: "
+              "allow fetch https://g.test/acme/app also any-object [ID]\n")
 
 
 @tap.test
