@@ -40,7 +40,13 @@ CLIENT = '''
         os.read(inbox, 1)
         os._exit(0)
 
-    children = []
+    def asked_at_once():
+        """The statuses of one request on each of those that were only opened."""
+        for c in silent:
+            c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+        return sorted(c.answer().status for c in silent)
+
+    children, silent = [], []
     for line in sys.stdin:
         word, _, n = line.strip().partition(" ")
         if word == "open":
@@ -54,7 +60,12 @@ CLIENT = '''
             for pid, inbox, _ in children:
                 os.write(inbox, b"xx")  # it may not have been asked again
                 os.waitpid(pid, 0)
-            children = []
+            children, silent = [], []
+        elif word == "connect":
+            silent = [tls("a.test") for _ in range(int(n))]
+            report(len(silent))
+        elif word == "ask":
+            report(asked_at_once())
         elif word == "again":
             for _, inbox, _ in children:
                 os.write(inbox, b"x")
@@ -67,12 +78,15 @@ CLIENT = '''
 '''
 
 
+ONCE = response(200, "ok", [("Connection", "close")])  # no connection is kept for the next request
+
+
 class Driven:
     """exeat, with that client inside, and what its worker has open."""
 
-    def __init__(self, t, before=()):
+    def __init__(self, t, before=(), answer=response(200, "ok")):
         pki = Pki()
-        server = t.use(RawServer(response(200, "ok"), tls=pki.leaf("a.test")))
+        server = t.use(RawServer(answer, tls=pki.leaf("a.test")))
         path = work.write(os.path.join(work.folder("client."), "client.py"), client.program(CLIENT))
         home = work.folder("home.", user=exeat.as_user(), mode=0o700)
         self.log = os.path.join(home, "decisions.jsonl")
@@ -84,7 +98,7 @@ class Driven:
         t.after(work.end, self.process)
         tap.equal(self.do("fresh"), 200)
         self.worker = roles.of(self.process.pid)["worker"]
-        self.calm = self.files()
+        self.calm = self.files()  # or some less: the request's own are being closed
 
     def do(self, order):
         self.process.stdin.write((order + "\n").encode())
@@ -95,6 +109,13 @@ class Driven:
 
     def files(self):
         return len(os.listdir("/proc/%d/fd" % self.worker))
+
+    def limit(self, descriptors):
+        """How many the worker may have from now on; returns how many it could at most."""
+        run = ["prlimit", "--pid", str(self.worker), "--nofile"]
+        most = work.sh(*run, "--raw", "--noheadings", "--output", "HARD", user=exeat.as_user()).strip()
+        work.sh(*run[:-1], "--nofile=%s:" % descriptors, user=exeat.as_user())
+        return most
 
     def shed(self, code):
         """How often the record says so."""
@@ -133,18 +154,54 @@ def more_connections_than_the_limit_of_descriptors_has_room_for(t):
 def descriptors_that_run_out_under_way(t):
     work.need("prlimit")
     d = Driven(t)
-
-    def limit(value):
-        work.sh("prlimit", "--pid", str(d.worker), "--nofile=%s:" % value, user=exeat.as_user())
-    most = work.sh("prlimit", "--pid", str(d.worker), "--nofile", "--raw", "--noheadings", "--output", "HARD", user=exeat.as_user()).strip()
-    limit(d.files() + 20)  # below what the worker counts on: whoever comes meets EMFILE
+    most = d.limit(d.files() + 20)  # below what the worker counts on: whoever comes meets EMFILE
     served = d.do("open 60")
     tap.ok(1 <= served <= 25, "%d of 60 were served" % served)
     tap.ok(d.shed("descriptors") >= 1, "no record says that descriptors have run out")
     tap.ok(d.do("again") >= served, "those that are open are answered")
     tap.ok(all(f in ("upstream-internal", "upstream-unreachable") for f in d.failures()), d.failures())
     d.is_as_before()
-    limit(most)
+    d.limit(most)
+    tap.equal(d.do("open 60"), 60)
+    d.is_as_before()
+
+
+@tap.test(timeout=120)
+def descriptors_that_run_out_when_servers_are_to_be_reached(t):
+    """The clients' connections are there, and stay; their requests are refused, by records, until there is room again."""
+    work.need("prlimit")
+    d = Driven(t, answer=ONCE)
+    tap.equal(d.do("connect 20"), 20)
+    tap.eventually(lambda: d.files() < d.calm + 20, 10, "what the first request took stays open")
+    most = d.limit(d.files())
+    statuses = d.do("ask")
+    tap.ok(set(statuses) <= {200, 502} and 1 <= statuses.count(502), statuses)
+    tap.equal(d.failures(), ["upstream-internal"] * statuses.count(502))
+    tap.contains(" ".join(o.get("reason", "") for o in exeat.select(exeat.read_log(d.log), "outcome")), "Too many open files")
+    d.limit(most)
+    tap.equal(d.do("ask"), [200] * 20, "on the same connections")
+    d.is_as_before()
+
+
+@tap.test(timeout=120)
+def the_limit_of_the_whole_system_is_met(t):
+    work.need("strace")
+    d = Driven(t, answer=ONCE)
+    said = os.path.join(work.folder("strace."), "said")
+    fault = "inject=accept4:error=ENFILE:when=1..6", "inject=socket:error=ENFILE:when=1..5"
+    args = ["strace", "-o", said, "-p", str(d.worker), "-e", "trace=accept4,socket", "-e", fault[0], "-e", fault[1]]
+    strace = subprocess.Popen(args, stderr=subprocess.PIPE)
+    t.after(work.end, strace)
+    line = strace.stderr.readline()
+    if b"attached" not in line:
+        tap.skip("the worker can't be traced: %s" % line.decode().strip())
+    served = d.do("open 60")
+    work.end(strace)
+    tap.ok(50 <= served <= 59, "%d of 60 were served" % served)
+    tap.ok(d.shed("descriptors") >= 1, "no record says that descriptors have run out")
+    tap.ok(1 <= len(d.failures()) <= 5 and set(d.failures()) == {"upstream-internal"}, d.failures())
+    tap.ok(d.do("again") >= served, "those that are open are answered")
+    d.is_as_before()
     tap.equal(d.do("open 60"), 60)
     d.is_as_before()
 
