@@ -83,7 +83,6 @@ struct policy_about policy_about(const struct policy *p, const struct facts *f) 
                 continue;
             about.tunnels |= r->verb == TREE_TUNNEL;
             about.reads |= r->verb != TREE_TUNNEL;
-            about.git |= r->action == TREE_FETCH || r->action == TREE_PUSH;
         }
     return about;
 }

@@ -164,7 +164,6 @@ bool policy_may_push_to(const struct policy *p, const struct facts *f, struct sl
 struct policy_about {
     bool tunnels; /* some pass its TLS through unread */
     bool reads;   /* some permit to read what goes there (or ask a person) */
-    bool git;     /* … some of them a fetch or a push of git's */
 };
 struct policy_about policy_about(const struct policy *p, const struct facts *f);
 /* Whether a rule passes anything through unread, wherever. */

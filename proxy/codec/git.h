@@ -50,6 +50,7 @@ enum git_encoding git_encoding(struct slice content_encoding);
 /* ---- the command list of a push ---- */
 
 #define GIT_COMMANDS_MAX 20000
+#define GIT_PROBE_LEN    4          /* bytes of "0000", by which git looks whether it may in */
 #define GIT_SECTION_MAX  (4u << 20) /* bytes up to the pack */
 #define GIT_REF_MAX      1024
 

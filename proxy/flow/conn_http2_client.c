@@ -171,7 +171,9 @@ static void h2_over(struct xchg *x, bool whole) {
         h2_stream_settle(stream);
     } else {
         nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
-                                  stream->bad ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR);
+                                  stream->bad  ? NGHTTP2_PROTOCOL_ERROR
+                                  : x->repeats ? NGHTTP2_HTTP_1_1_REQUIRED
+                                               : NGHTTP2_INTERNAL_ERROR);
     }
     h2_pump(h2);
 }

@@ -47,25 +47,11 @@ static bool conn_fits_http2(const SSL *ssl) {
     return cipher && SSL_CIPHER_is_aead(cipher) && SSL_CIPHER_get_kx_nid(cipher) == NID_kx_ecdhe;
 }
 
-/*
- * May git speak to this host? Then HTTP/1.1 is spoken. What git 2.39 with libcurl 7.88 sends in pieces over HTTP/2, a
- * long push or a fetch with many refs, can end in a standstill: where the stream has waited near its end, libcurl seems
- * to ask git for more after git has said that there is none, and git waits for an answer that only the end of the
- * request would bring.
- */
-static bool conn_for_git(const struct conn *conn) {
-    struct facts f = {.scheme = URL_HTTPS,
-                      .host = url_host_slice(&conn->sni),
-                      .host_is_address = conn->sni.kind != URL_HOST_NAME,
-                      .port = conn->port};
-    return policy_about(conn->box->policy, &f).git;
-}
-
 /* One of ours or nothing: a list without them is not refused, since a client that insists ends the handshake by
  * itself. */
 static int conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *n, const unsigned char *in,
                             unsigned in_n, void *arg) {
-    struct slice ours = http2_alpn(conn_fits_http2(ssl) && !conn_for_git(SSL_get_app_data(ssl)));
+    struct slice ours = http2_alpn(conn_fits_http2(ssl));
     (void)arg;
     unsigned char *chosen;
     if (SSL_select_next_proto(&chosen, n, (const unsigned char *)ours.p, (unsigned)ours.n, in, in_n) !=

@@ -112,7 +112,19 @@ static void gate_message(const struct gate_why *why, struct buf *out) {
  *   … and then empty answers   git stops after 2 MB, no sooner in time, and says "Everything up-to-date"
  *   status 403                 git stops after 65 kB, shows no reason, and says "Everything up-to-date"
  *
- * So the connection is kept, and the rest of the body is read and thrown away by the transport.
+ * Over HTTP/2, where the stream's window is opened no more and END_STREAM comes with the answer, what was sent and what
+ * of the reason and of the line "[remote rejected]" for each ref was shown:
+ *
+ *                                     libcurl 7.88                     libcurl 8.14
+ *   RST_STREAM(NO_ERROR) at once      72 kB, neither, "RPC failed"     6.6 MB in further pushes, the reason
+ *   … 0.3 s later                     72 kB, the reason, "RPC failed"  3.9 MB in further pushes, the reason
+ *   … with GOAWAY behind the answer   73 kB, the reason, "RPC failed"  4.1 MB in further pushes, the reason
+ *   … with GOAWAY before the answer   4.3 MB in 60 further pushes, the reason (either)
+ *   nothing                           72 kB, the reason; git stands still (either)
+ *   the window opened for all of it   60 MB, both                      58 MB, the reason, "RPC failed"
+ *
+ * So long pushes come over HTTP/1.1 (xchg_judge.c), the connection is kept, and the rest of the body is read and thrown
+ * away by the transport.
  */
 static void gate_say(struct gate_why *why) {
     struct xchg *x = why->x;

@@ -172,6 +172,8 @@ struct xchg {
                      * of the rest are read and thrown away by the transport, after over(); 0: it stops where it can */
     bool tunnel; /* a CONNECT that may go on: the transport starts again inside of it */
 
+    bool repeats; /* the client does it again over HTTP/1.1, unanswered */
+
     bool extended;            /* it is asked for by an extended CONNECT: the stream is what follows the 101 */
     struct slice upgrade_key; /* of the WebSocket that is asked for; empty: none */
     struct relay relay;       /* … and once it was granted */

@@ -73,6 +73,19 @@ static bool judge_is_self(const struct xchg *x) {
            (slice_eq(host, slice_str(x->conn->dial_text)) || slice_eq(host, SLICE("localhost")));
 }
 
+/*
+ * git's probe "0000" says that a request follows whose length git does not tell, a long push or a fetch with many refs.
+ * Over HTTP/2 that can end in a standstill: where the last 2 KiB of such a body, or less, have to wait, libcurl 7.84 to
+ * 8.6 (transfer.c, the refill of its buffer) asks for more to send along, does not see that there is none, and asks
+ * again; but git reads the answer first, which comes when the request has ended. No server can know that the end is
+ * near. So git is told to repeat the probe over HTTP/1.1 (RFC 9113 7), which libcurl does by itself since 7.63, and the
+ * long request follows it there.
+ */
+static bool judge_repeats(const struct xchg *x) {
+    return x->conn->h2 && (x->git.kind == GIT_FETCH || x->git.kind == GIT_PUSH) &&
+           x->req.framing == HTTP_BODY_LENGTH && x->req.length == GIT_PROBE_LEN;
+}
+
 void xchg_judge(struct xchg *x) {
     struct target_identity id = conn_identity(x->conn, x->req.form);
     struct target *t = &x->target;
@@ -103,6 +116,12 @@ void xchg_judge(struct xchg *x) {
     }
     if (x->git.kind == GIT_REFUSED) {
         refusal_git_line(x, "git-ambiguous", slice_str(x->git.reason));
+        return;
+    }
+    if (judge_repeats(x)) {
+        x->repeats = true;
+        x->internal = true; /* what comes instead is recorded */
+        xchg_end(x, false);
         return;
     }
     if (binding_refuses_query(x->binding, t->query)) {

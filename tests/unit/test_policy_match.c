@@ -286,12 +286,12 @@ static void test_about(void **state) {
                   "allow GET https://a.test:8443/\n");
     static const struct {
         const char *url;
-        bool tunnels, reads, git;
+        bool tunnels, reads;
     } rows[] = {
         {"https://a.test", true, false},      {"http://a.test", false, true},
         {"https://a.test:8443", false, true}, {"https://both.test", true, true},
         {"https://denied.test", true, false}, {"https://x.y.wide.test:99", true, false},
-        {"https://wide.test", false, false},  {"https://asked.test", false, true, true},
+        {"https://wide.test", false, false},  {"https://asked.test", false, true},
         {"https://10.9.0.1", false, false},
     };
     (void)state;
@@ -300,8 +300,8 @@ static void test_about(void **state) {
         struct asking a;
         asking_init(&a, FACTS_TUNNEL, "", rows[i].url);
         struct policy_about about = policy_about(p, &a.f);
-        if (about.tunnels != rows[i].tunnels || about.reads != rows[i].reads || about.git != rows[i].git)
-            fail_msg("%s: %d %d %d", rows[i].url, about.tunnels, about.reads, about.git);
+        if (about.tunnels != rows[i].tunnels || about.reads != rows[i].reads)
+            fail_msg("%s: %d %d", rows[i].url, about.tunnels, about.reads);
         buf_release(&a.path);
     }
     policy_free(p);
