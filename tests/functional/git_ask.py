@@ -137,7 +137,7 @@ def the_credential_goes_with_it_and_it_is_on_record(t):
     r = pushes.run(git, POLICY, PUSH % git.line[5])
     passes(git, r, git.line[5])
     tap.equal([(h.user, h.password) for h in asks.asked(git)], [("x-access-token", pushes.SECRET)] * 2)
-    verdict = pushes.judged(r, "allow")[0]
+    verdict = pushes.judged(r, verdict="allow")[0]
     errands = r.events("errand", id=verdict["id"])
     tap.equal([(e["method"], e["url"], e["credential"], e["reason"]) for e in errands],
               [("GET", "https://g.test/acme/app.git/info/refs?service=*", "forge", "to prove a fast-forward"),

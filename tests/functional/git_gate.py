@@ -5,6 +5,7 @@ import time
 
 import client
 import exeat
+import pushes
 import tap
 from gitserver import GitServer
 from pki import Pki
@@ -56,7 +57,7 @@ def clone_and_push_to_a_permitted_branch_with_a_credential_that_the_sandbox_neve
     tap.equal(r.code, 0, r)
     tap.ok("refs/heads/fix/1" in git.refs(REPO), r)
     tap.ok(all(h.user == "x-access-token" and len(h.authorization) == 1 for h in git.hits), git.hits)
-    push = [v for v in r.verdicts() if (v.get("git") or {}).get("refs")]
+    push = pushes.judged(r)
     tap.equal(len(push), 1)
     ref = push[0]["git"]["refs"][0]
     tap.equal((ref["ref"], ref["op"], ref["new"]), ("refs/heads/fix/1", "create", git.refs(REPO)["refs/heads/fix/1"]))

@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import exeat
+import pushes
 import raw
 import tap
 import work
@@ -23,7 +24,7 @@ def hook(git, name, text):
 
 def push_record(r):
     """Verdict and outcome of the one push."""
-    verdict = [v for v in r.verdicts() if (v.get("git") or {}).get("refs")]
+    verdict = pushes.judged(r)
     tap.equal(len(verdict), 1, r)
     return verdict[0], r.outcome_of(verdict[0])
 

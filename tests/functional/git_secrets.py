@@ -217,7 +217,7 @@ def the_name_of_a_ref_and_an_option_are_looked_through(t):
     r = run(git, "git push -q -o %s origin HEAD:refs/heads/fix/%s; git push -q origin :refs/heads/fix/%s" % (other, other, other),
             policy=POLICY.strip() + " options **\n")
     tap.equal(r.code, 0, r)
-    tap.equal([v["git"]["refs"][0]["ref"] for v in r.verdicts(verdict="allow") if "refs" in v.get("git", {})], ["refs/heads/fix/" + other] * 2)
+    tap.equal([v["git"]["refs"][0]["ref"] for v in pushes.judged(r, verdict="allow")], ["refs/heads/fix/" + other] * 2)
 
 
 # ---- Git LFS ----

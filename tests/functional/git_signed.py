@@ -25,7 +25,7 @@ def a_signed_push_is_judged_inside_its_certificate(t):
     tap.contains(r.err, "! [remote rejected] HEAD -> no (exeat: ")
     tap.contains(r.err, "! [remote rejected] HEAD -> fix/2 (exeat: ")
     tap.equal(sorted(git.refs(pushes.REPO)), ["refs/heads/fix/3", "refs/heads/main"])
-    refs = [[(ref["op"], ref["ref"]) for ref in (v.get("git") or {}).get("refs", [])] for v in r.verdicts() if (v.get("git") or {}).get("refs")]
+    refs = [[(ref["op"], ref["ref"]) for ref in v["git"]["refs"]] for v in pushes.judged(r)]
     tap.equal([sorted(x) for x in refs], [[("create", "refs/heads/fix/1")], [("create", "refs/heads/fix/2"), ("create", "refs/heads/no")],
                                           [("create", "refs/heads/fix/3"), ("delete", "refs/heads/fix/1")]])
 

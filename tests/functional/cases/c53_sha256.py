@@ -15,7 +15,7 @@ def a_sha256_repository(t):
     tap.equal(r.out.split(), ["1"], r.err)
     tap.equal(sorted(git.refs("acme/sha.git")), ["refs/heads/fix/1", "refs/heads/main"])
     tap.contains(r.err, "! [remote rejected] HEAD -> no (exeat: ")
-    deleted = [ref for v in r.verdicts() for ref in (v.get("git") or {}).get("refs", []) if ref["ref"] == "refs/heads/fix/2"]
+    deleted = [ref for v in pushes.judged(r) for ref in v["git"]["refs"] if ref["ref"] == "refs/heads/fix/2"]
     tap.equal([(ref["op"], len(ref["new"])) for ref in deleted], [("create", 64), ("delete", 64)])
 
 

@@ -86,10 +86,10 @@ def posts(git, service):
     return [h for h in git.hits if h.method == "POST" and h.path.endswith(service)]
 
 
-def judged(r, verdict):
+def judged(r, **fields):
     """The verdicts about refs of pushes (a fetch's have refs, too)."""
-    return [v for v in r.verdicts(verdict=verdict) if (v.get("git") or {}).get("service") == "git-receive-pack" and v["git"].get("refs")]
+    return [v for v in r.verdicts(**fields) if (v.get("git") or {}).get("service") == "git-receive-pack" and v["git"].get("refs")]
 
 
 def refs(r, verdict):
-    return [ref for v in judged(r, verdict) for ref in v["git"]["refs"]]
+    return [ref for v in judged(r, verdict=verdict) for ref in v["git"]["refs"]]
