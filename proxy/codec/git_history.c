@@ -66,31 +66,6 @@ static bool walk_next(const struct git_ids *set, size_t *head, uint8_t *id) {
     return true;
 }
 
-int git_objects_is_ancestor(const struct git_objects *o, const uint8_t *old, const uint8_t *young,
-                            enum git_answer *answer) {
-    enum git_answer found = GIT_NO;
-    struct git_ids seen;
-    uint8_t id[GIT_ID_MAX];
-    size_t head = 0;
-    git_ids_init_in(&seen, o->id_size, o->memory);
-    int r = git_ids_add(&seen, young) == GIT_IDS_NONE ? ERR_NOMEM : 0;
-    while (r == 0 && walk_next(&seen, &head, id)) {
-        const struct git_object *object = git_objects_find(o, id);
-        if (memcmp(id, old, o->id_size) == 0) {
-            found = GIT_YES;
-            break;
-        }
-        if (object && object->type == GIT_TYPE_COMMIT)
-            r = git_history_names(o, object, &seen);
-        else
-            found = GIT_UNKNOWN;
-    }
-    git_ids_release(&seen);
-    if (r == 0)
-        *answer = found;
-    return r;
-}
-
 /* What can't be read there has no history. */
 int git_history_settled(const struct git_objects *o, struct git_ids *set) {
     uint8_t id[GIT_ID_MAX];
@@ -106,15 +81,15 @@ int git_history_settled(const struct git_objects *o, struct git_ids *set) {
     return r == ERR_NOMEM ? r : 0;
 }
 
-int git_objects_missing(const struct git_objects *o, const uint8_t *tip, struct git_ids *out) {
+int git_objects_missing(const struct git_objects *o, const struct git_ids *tips, struct git_ids *out) {
     struct git_ids seen, settled;
     uint8_t id[GIT_ID_MAX];
     size_t head = 0;
     git_ids_init_in(&seen, o->id_size, o->memory);
     git_ids_init_in(&settled, o->id_size, o->memory);
     int r = git_history_settled(o, &settled);
-    if (r == 0 && git_ids_add(&seen, tip) == GIT_IDS_NONE)
-        r = ERR_NOMEM;
+    for (size_t i = 0; r == 0 && i < tips->n; i++)
+        r = git_ids_add(&seen, git_ids_at(tips, i)) == GIT_IDS_NONE ? ERR_NOMEM : 0;
     while (r == 0 && walk_next(&seen, &head, id)) {
         const struct git_object *object = git_objects_find(o, id);
         if (git_ids_find(&settled, id) != GIT_IDS_NONE)

@@ -117,24 +117,24 @@ uint64_t git_objects_largest_waiting(const struct git_objects *o);
 enum git_answer {
     GIT_YES,     /* proved by the commits of the store */
     GIT_NO,      /* every line of history from `young` on was followed to its root: it is not */
-    GIT_UNKNOWN, /* history leaves the store before it comes to `old` */
+    GIT_UNKNOWN, /* history leaves the store before it comes to `old`, or can't be read there */
 };
 
-/* Is `old` an ancestor of `young`, or the same? 0, ERR_NOMEM; ERR_PARSE: a commit on the way can't be read. */
+/* Is `old` an ancestor of `young`, or the same? One of those that git_ancestry.h tells. 0, ERR_NOMEM. */
 int git_objects_is_ancestor(const struct git_objects *o, const uint8_t *old, const uint8_t *young,
                             enum git_answer *answer);
 
 /*
- * The commits that would have to be known for knowing all that `tip` brings: those that are reached from it, are not
- * settled, and are not in the store. They are added to `out` (a set of the store's id_size). None: all is known. A tag
+ * The commits that would have to be known for knowing all that `tips` bring: those that are reached from them, are not
+ * settled, and are not in the store. They are added to `out` (both are sets of the store's id_size). None: all is known. A tag
  * in the store is followed to what it names. 0, ERR_NOMEM, ERR_PARSE.
  *
- * For a push: settle the old ids and the tips of the branches that count as the server's own, then ask for each new id.
+ * For a push: settle the old ids and the tips of the branches that count as the server's own, then ask for the new ids.
  * What comes out is where the pushed commits meet history. Ask the server for exactly these with `filter tree:0`, naming
  * what was settled as `have`: what it does not send of them is part of their history, so settle it; what it sends goes
  * into the store; repeat until nothing is missing.
  */
-int git_objects_missing(const struct git_objects *o, const uint8_t *tip, struct git_ids *out);
+int git_objects_missing(const struct git_objects *o, const struct git_ids *tips, struct git_ids *out);
 
 /*
  * Walks a commit's head: "tree ID", then "parent ID" for each parent. *at is 0 at first. The first call gives the tree,

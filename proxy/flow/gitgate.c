@@ -82,7 +82,7 @@ static void gate_decide(struct xchg *x) {
     }
     if (!gitgate_whole(gate))
         gitproof_fail(gate->proof, "it ends too early");
-    if (gitgate_prove(gate) == 0 || !gitgate_ask(x))
+    if (gitgate_prove(gate, false, "pack") == 0 || !gitgate_ask(x))
         gitgate_conclude(x);
 }
 

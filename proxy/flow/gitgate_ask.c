@@ -19,54 +19,49 @@
 
 static void ask_done(void *arg);
 
-/* What is missing for the proof of a ref: where what is known of its history ends. */
-static int ask_missing(struct gitgate *gate, const struct facts_ref *ref, struct git_ids *out) {
-    const struct git_objects *objects = gitproof_objects(gate->proof);
-    const struct git_objects *beyond = gitproof_beyond(gate->proof);
-    struct git_ids edge;
-    uint8_t new[GIT_ID_MAX];
-    if (!beyond || !git_id_from_hex(ref->new, objects->id_size, new))
-        return ERR_NOMEM;
-    const struct git_object *tip = git_objects_find(objects, new);
-    if (tip && tip->type != GIT_TYPE_COMMIT)
-        return ERR_UNSUPPORTED; /* fast-forwards are from commit to commit */
-    git_ids_init_in(&edge, objects->id_size, objects->memory);
-    int r = git_objects_missing(objects, new, &edge);
-    for (size_t i = 0; r == 0 && i < edge.n; i++)
-        r = git_objects_missing(beyond, git_ids_at(&edge, i), out);
-    git_ids_release(&edge);
-    return r;
-}
-
 /* Proves what can be proved by what is known. Is there a ref left whose proof is open, and none that is forced? */
 static bool ask_left(struct gitgate *gate) {
-    bool open = false;
-    for (size_t i = 0; i < gate->nrefs; i++) {
-        struct facts_ref *ref = &gate->refs[i];
-        if (!gate->wants[i] || (ref->op == FACTS_UPDATE && !ref->unproved))
-            continue;
-        if (ref->unproved && !gitgate_prove_ref(gate, i, "server"))
-            open = true;
-        if (ref->op == FACTS_FORCE && !ref->unproved)
+    bool open = gitgate_prove(gate, true, "server") > 0;
+    for (size_t i = 0; i < gate->nrefs; i++)
+        if (gate->wants[i] && gate->refs[i].op == FACTS_FORCE && !gate->refs[i].unproved)
             return false;
-    }
     return open;
 }
 
-/* What is missing for all that is open, and the old ids that the server need not go beyond: all of them, or that of the ref
+/* The new ids of all that is open, and the old ids that the server need not go beyond: all of them, or that of the ref
  * `gate->asking`. */
-static int ask_ids(struct gitgate *gate, struct git_ids *wants, struct git_ids *haves) {
-    uint8_t old[GIT_ID_MAX];
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < gate->nrefs; i++) {
+static int ask_ends(struct gitgate *gate, struct git_ids *tips, struct git_ids *haves) {
+    uint8_t id[GIT_ID_MAX];
+    for (size_t i = 0; i < gate->nrefs; i++) {
         const struct facts_ref *ref = &gate->refs[i];
         if (!gate->wants[i] || !ref->unproved)
             continue;
-        r = ask_missing(gate, ref, wants);
-        if (r == 0 && (gate->asking == ASK_ALL || gate->asking == i) &&
-            (!git_id_from_hex(ref->old, haves->id_size, old) || git_ids_add(haves, old) == GIT_IDS_NONE))
-            r = ERR_NOMEM;
+        if (!git_id_from_hex(ref->new, tips->id_size, id) || git_ids_add(tips, id) == GIT_IDS_NONE)
+            return ERR_NOMEM;
+        const struct git_object *tip = git_objects_find(gitproof_objects(gate->proof), id);
+        if (tip && tip->type != GIT_TYPE_COMMIT)
+            return ERR_UNSUPPORTED; /* fast-forwards are from commit to commit */
+        if ((gate->asking == ASK_ALL || gate->asking == i) &&
+            (!git_id_from_hex(ref->old, haves->id_size, id) || git_ids_add(haves, id) == GIT_IDS_NONE))
+            return ERR_NOMEM;
     }
+    return 0;
+}
+
+/* What is missing for all that is open: where what is known of its history ends. */
+static int ask_ids(struct gitgate *gate, struct git_ids *wants, struct git_ids *haves) {
+    const struct git_objects *objects = gitproof_objects(gate->proof);
+    const struct git_objects *beyond = gitproof_beyond(gate->proof);
+    struct git_ids tips, edge;
+    git_ids_init_in(&tips, objects->id_size, objects->memory);
+    git_ids_init_in(&edge, objects->id_size, objects->memory);
+    int r = beyond ? ask_ends(gate, &tips, haves) : ERR_NOMEM;
+    if (r == 0)
+        r = git_objects_missing(objects, &tips, &edge);
+    if (r == 0)
+        r = git_objects_missing(beyond, &edge, wants);
+    git_ids_release(&tips);
+    git_ids_release(&edge);
     return r;
 }
 
@@ -158,7 +153,7 @@ static void ask_done(void *arg) {
         if (ask_bases(x))
             return;
     } else if (!gitask_failed(gate->ask) && gitproof_whole(gate->proof)) {
-        if (i != ASK_ALL && !gitgate_prove_ref(gate, i, "server")) {
+        if (i != ASK_ALL && gitgate_prove(gate, true, "server") && gate->refs[i].unproved) {
             gate->refs[i].unproved =
                 false; /* all that leads to it was asked for, and the old id is not there */
             gate->record_refs[i].proof = SLICE("server");

@@ -146,21 +146,41 @@ bool gitgate_measure(struct xchg *x) {
     return exceeds;
 }
 
-bool gitgate_prove_ref(struct gitgate *gate, size_t i, const char *by) {
+static void gate_answered(struct gitgate *gate, size_t i, enum git_answer answer, const char *by) {
     struct facts_ref *ref = &gate->refs[i];
-    enum git_answer answer = gitproof_ask(gate->proof, ref->old, ref->new);
     ref->op = answer == GIT_YES ? FACTS_UPDATE : FACTS_FORCE;
     ref->unproved = answer == GIT_UNKNOWN;
     gate->record_refs[i].op = slice_str(facts_op_name(ref->op));
     if (answer != GIT_UNKNOWN)
         gate->record_refs[i].proof = slice_str(by);
-    return answer == GIT_YES;
 }
 
-size_t gitgate_prove(struct gitgate *gate) {
-    size_t failed = 0;
-    for (size_t i = 0; i < gate->nrefs; i++)
-        failed += gate->wants[i] && !gitgate_prove_ref(gate, i, "pack");
+static bool gate_is_open(const struct gitgate *gate, size_t i, bool again) {
+    return gate->wants[i] && (gate->refs[i].unproved || !again);
+}
+
+size_t gitgate_prove(struct gitgate *gate, bool again, const char *by) {
+    unsigned id_size = gitproof_objects(gate->proof)->id_size;
+    struct git_update *updates = calloc(gate->nrefs, sizeof *updates);
+    size_t n = 0, failed = 0;
+    bool known = updates != NULL;
+    for (size_t i = 0; known && i < gate->nrefs; i++) {
+        const struct facts_ref *ref = &gate->refs[i];
+        if (gate_is_open(gate, i, again)) {
+            known = git_id_from_hex(ref->old, id_size, updates[n].old) &&
+                    git_id_from_hex(ref->new, id_size, updates[n].young);
+            n++;
+        }
+    }
+    if (known)
+        gitproof_ask(gate->proof, updates, n);
+    for (size_t i = 0, k = 0; i < gate->nrefs; i++) {
+        if (!gate_is_open(gate, i, again))
+            continue;
+        gate_answered(gate, i, known ? updates[k++].answer : GIT_UNKNOWN, by);
+        failed += gate->refs[i].op != FACTS_UPDATE;
+    }
+    free(updates);
     return failed;
 }
 

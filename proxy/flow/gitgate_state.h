@@ -76,12 +76,9 @@ bool gitgate_clean(struct xchg *x);
  * ERR_DENIED: refused, the exchange may be over. */
 int gitgate_judge(struct xchg *x);
 
-/* Gives each ref whose proof is wanted the operation that the pack proves. Returns how many are no fast-forwards, or not
- * proved. */
-size_t gitgate_prove(struct gitgate *gate);
-
-/* The same for one ref, by what is known now; `by` (a literal) is for the record. True: a fast-forward. */
-bool gitgate_prove_ref(struct gitgate *gate, size_t i, const char *by);
+/* Gives each ref whose proof is wanted, or (`again`) is still open, the operation that is proved by what is known now; `by` (a
+ * literal) is for the record. Returns how many of them are no fast-forwards, or not proved. */
+size_t gitgate_prove(struct gitgate *gate, bool again, const char *by);
 
 /* Has the pack been read to its end, if there is one? */
 bool gitgate_whole(const struct gitgate *gate);

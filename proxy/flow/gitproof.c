@@ -70,8 +70,7 @@ const char *gitproof_reason(struct gitproof *proof, const char *why) {
             "(exeat run --push-memory)",
             proof->memory.limit >> 20);
     else
-        errmsg_set(&proof->reason, ERR_LIMIT,
-                   "other pushes are being looked through, which have taken the memory for it; try again");
+        errmsg_set(&proof->reason, ERR_LIMIT, "%s", GITPROOF_BUSY);
     return proof->reason.text;
 }
 
@@ -125,25 +124,10 @@ const char *gitproof_failed(const struct gitproof *proof) {
     return proof->failed ? proof->why.text : NULL;
 }
 
-/* Where the pack's history ends short of `old`: does it go on to there? */
-static enum git_answer gitproof_ask_beyond(const struct gitproof *proof, const uint8_t *old,
-                                           const uint8_t *young) {
-    enum git_answer answer = GIT_UNKNOWN;
-    struct git_ids edge;
-    git_ids_init_in(&edge, proof->objects.id_size, proof->objects.memory);
-    int r = git_objects_missing(&proof->objects, young, &edge);
-    for (size_t i = 0; r == 0 && answer != GIT_YES && i < edge.n; i++)
-        r = git_objects_is_ancestor(&proof->beyond, old, git_ids_at(&edge, i), &answer);
-    git_ids_release(&edge);
-    return r == 0 && answer == GIT_YES ? GIT_YES : GIT_UNKNOWN;
-}
-
-enum git_answer gitproof_ask(const struct gitproof *proof, struct slice old, struct slice young) {
-    enum git_answer answer;
-    uint8_t from[GIT_ID_MAX], to[GIT_ID_MAX];
-    if (!gitproof_whole(proof) || !git_id_from_hex(old, proof->objects.id_size, from) ||
-        !git_id_from_hex(young, proof->objects.id_size, to) ||
-        git_objects_is_ancestor(&proof->objects, from, to, &answer))
-        return GIT_UNKNOWN;
-    return answer == GIT_UNKNOWN && proof->has_beyond ? gitproof_ask_beyond(proof, from, to) : answer;
+void gitproof_ask(const struct gitproof *proof, struct git_update *updates, size_t n) {
+    if (gitproof_whole(proof))
+        (void)git_ancestry(&proof->objects, proof->has_beyond ? &proof->beyond : NULL, updates, n);
+    else
+        for (size_t i = 0; i < n; i++)
+            updates[i].answer = GIT_UNKNOWN;
 }

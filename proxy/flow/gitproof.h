@@ -10,6 +10,7 @@
 #ifndef PROXY_FLOW_GITPROOF_H
 #define PROXY_FLOW_GITPROOF_H
 
+#include "proxy/codec/git_ancestry.h"
 #include "proxy/codec/pack.h"
 
 struct gitproof;
@@ -25,6 +26,9 @@ void gitproof_free(struct gitproof *proof); /* after all that draws on its memor
 
 /* The account of this push. */
 struct git_memory *gitproof_memory(struct gitproof *proof);
+
+/* … which may be full. */
+#define GITPROOF_BUSY "other pushes are being looked through, which have taken the memory for it; try again"
 
 /* The reason for something that failed: `why`, or, if it failed for want of room in the account, that. Good for the next
  * call. */
@@ -52,7 +56,7 @@ const char *gitproof_failed(const struct gitproof *proof);
 struct git_objects *gitproof_objects(struct gitproof *proof);
 struct git_objects *gitproof_beyond(struct gitproof *proof); /* NULL: out of memory */
 
-/* Is the way from `old` to `young` a fast-forward? GIT_UNKNOWN unless the pack is whole. */
-enum git_answer gitproof_ask(const struct gitproof *proof, struct slice old, struct slice young);
+/* Which of these are fast-forwards? GIT_UNKNOWN, all of them, unless the pack is whole. */
+void gitproof_ask(const struct gitproof *proof, struct git_update *updates, size_t n);
 
 #endif

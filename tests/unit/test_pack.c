@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "proxy/codec/git_ancestry.h"
 #include "proxy/codec/pack.h"
 #include "proxy/codec/git_objects_internal.h"
 #include "tests/unit/git_support.h"
@@ -108,11 +109,15 @@ static int is_ancestor(const struct git_objects *o, struct slice old, struct sli
     return git_objects_is_ancestor(o, from, to, answer);
 }
 
-/* The answer for each pair of commits is git's own. */
+/* The answer for each pair of commits is git's own, for one alone and for all at once. */
 static void check_history(const struct git_objects *o, unsigned which) {
     struct slice ids = load(which, "ids"), history = load(which, "history");
     struct slice rest = ids, young, lines = history, line;
-    size_t pairs = 0;
+    size_t pairs = 0, room = ids.n / o->id_size;
+    struct git_update *all_at_once = calloc(room * room, sizeof *all_at_once);
+    bool *want = calloc(room * room, sizeof *want);
+    assert_non_null(all_at_once);
+    assert_non_null(want);
     while (slice_cut(rest, '\n', &young, &rest)) {
         assert_true(slice_cut(lines, '\n', &line, &lines));
         struct slice all = ids, old;
@@ -121,10 +126,17 @@ static void check_history(const struct git_objects *o, unsigned which) {
             bool is = memmem(line.p, line.n, old.p, old.n) != NULL;
             assert_int_equal(is_ancestor(o, old, young, &answer), 0);
             assert_int_equal(answer, is ? GIT_YES : GIT_NO);
-            pairs++;
+            git_id_from_hex(old, o->id_size, all_at_once[pairs].old);
+            git_id_from_hex(young, o->id_size, all_at_once[pairs].young);
+            want[pairs++] = is;
         }
     }
     assert_true(pairs > 30 * 30);
+    assert_int_equal(git_ancestry(o, NULL, all_at_once, pairs), 0);
+    for (size_t i = 0; i < pairs; i++)
+        assert_int_equal(all_at_once[i].answer, want[i] ? GIT_YES : GIT_NO);
+    free(all_at_once);
+    free(want);
     unload(ids);
     unload(history);
 }
@@ -248,6 +260,15 @@ static void must_know(const struct git_objects *o, unsigned which, const char *n
     unload(ids);
 }
 
+static int missing_of(const struct git_objects *o, const uint8_t *tip, struct git_ids *out) {
+    struct git_ids tips;
+    git_ids_init(&tips, o->id_size);
+    git_ids_add(&tips, tip);
+    int r = git_objects_missing(o, &tips, out);
+    git_ids_release(&tips);
+    return r;
+}
+
 /* What is missing is where the pushed commits meet history, by git's own word. */
 static void check_missing(struct git_objects *o, unsigned which, bool complete) {
     struct slice named = load(which, "named"), boundary = load(which, "boundary"), tip, rest, line;
@@ -257,7 +278,7 @@ static void check_missing(struct git_objects *o, unsigned which, bool complete) 
     git_ids_init(&out, o->id_size);
     slice_cut(named, '\n', &tip, &rest);
     assert_true(git_id_from_hex(tip, o->id_size, id));
-    assert_int_equal(git_objects_missing(o, id, &out), 0);
+    assert_int_equal(missing_of(o, id, &out), 0);
     for (rest = boundary; slice_cut(rest, '\n', &line, &rest); n++) {
         assert_true(git_id_from_hex(line, o->id_size, at));
         assert_int_equal(git_ids_find(&out, at) != GIT_IDS_NONE, !complete);
@@ -268,7 +289,7 @@ static void check_missing(struct git_objects *o, unsigned which, bool complete) 
     assert_int_equal(n, 2);
     assert_int_equal(out.n, complete ? 0 : n);
     git_ids_release(&out);
-    assert_int_equal(git_objects_missing(o, id, &out), 0);
+    assert_int_equal(missing_of(o, id, &out), 0);
     assert_int_equal(out.n, 0); /* what it builds on is the server's */
     git_ids_release(&out);
     unload(named);
