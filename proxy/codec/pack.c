@@ -91,6 +91,8 @@ void pack_release(struct pack *p) {
     p->sum = NULL;
     free(p->now.data);
     p->now.data = NULL;
+    if (p->whole)
+        git_memory_give(p->into->memory, PACK_WHOLE);
     free(p->whole);
     p->whole = NULL;
     places_release(p);
@@ -175,6 +177,16 @@ static bool pack_wants(struct pack *p) {
     return false;
 }
 
+/* Room for a file that is looked through for secrets. */
+static int pack_whole(struct pack *p) {
+    if (!git_memory_take(p->into->memory, PACK_WHOLE))
+        return ERR_LIMIT;
+    p->whole = malloc(PACK_WHOLE);
+    if (!p->whole)
+        git_memory_give(p->into->memory, PACK_WHOLE);
+    return p->whole ? 0 : ERR_NOMEM;
+}
+
 /* The head of an object is complete: is it to be kept? */
 static int pack_begin_body(struct pack *p, size_t base) {
     const struct git_objects_limits *limits = &p->into->limits;
@@ -188,9 +200,7 @@ static int pack_begin_body(struct pack *p, size_t base) {
         return ERR_INTERNAL;
     if (!pack_wants(p)) {
         p->deltas_lost += pack_is_delta(p);
-        if (pack_is_short(p) && !p->whole)
-            p->whole = malloc(PACK_WHOLE);
-        return pack_is_short(p) && !p->whole ? ERR_NOMEM : 0;
+        return pack_is_short(p) && !p->whole ? pack_whole(p) : 0;
     }
     if (p->now.size > limits->object)
         return errmsg_set(&p->error, ERR_LIMIT, "a commit or tree takes more than %zu MiB",

@@ -68,16 +68,26 @@ void watch_table_free(struct watch_table *table) {
     free(table);
 }
 
-int watch_init(struct watch *w, const struct watch_table *table) {
-    *w = (struct watch){.table = table, .at = WATCH_GRAM};
-    w->cap = table->longest + table->after + WATCH_WINDOW;
-    w->window = malloc(w->cap);
-    return w->window ? 0 : ERR_NOMEM;
+int watch_init(struct watch *w, const struct watch_table *table, struct git_memory *memory) {
+    size_t cap = table->longest + table->after + WATCH_WINDOW;
+    *w = (struct watch){.table = table, .memory = memory, .at = WATCH_GRAM};
+    w->err = git_memory_take(memory, cap) ? 0 : ERR_LIMIT;
+    if (w->err)
+        return w->err;
+    w->cap = cap;
+    w->window = malloc(cap);
+    if (!w->window) {
+        watch_release(w);
+        w->err = ERR_NOMEM;
+    }
+    return w->err;
 }
 
 void watch_release(struct watch *w) {
+    git_memory_give(w->memory, w->cap);
     free(w->window);
     w->window = NULL;
+    w->cap = 0;
 }
 
 /* ---- hits ---- */

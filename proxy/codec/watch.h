@@ -53,6 +53,7 @@ struct watch {
 
     /* private */
     const struct watch_table *table;
+    struct git_memory *memory;
     char *window; /* the last bytes of the run */
     size_t n, cap;
     size_t at; /* the end of the next eight bytes to look at */
@@ -67,8 +68,9 @@ struct watch {
     } delta;
 };
 
-/* `table` is borrowed until watch_release. 0, ERR_NOMEM. */
-int watch_init(struct watch *w, const struct watch_table *table);
+/* `table` and `memory` are borrowed until watch_release; the second (NULL: nobody counts) is the account for what is kept. 0,
+ * ERR_NOMEM; ERR_LIMIT: there is no room in it. */
+int watch_init(struct watch *w, const struct watch_table *table, struct git_memory *memory);
 void watch_release(struct watch *w); /* of a zeroed struct, too */
 
 /* More of a run, and its end; a run that is at hand as a whole. 0; ERR_LIMIT: too much looks like a secret; ERR_CRYPTO. These

@@ -1,6 +1,7 @@
 #include "proxy/flow/spot.h"
 
 #include "proxy/codec/git_objects.h"
+#include "proxy/flow/gitproof.h"
 #include "proxy/flow/state.h"
 
 static void spot_told(struct vault_request *r, struct vault_answer *answer);
@@ -8,10 +9,10 @@ static void spot_told(struct vault_request *r, struct vault_answer *answer);
 int spot_begin(struct spot *spot, const char *what, struct box *box, void (*told)(void *arg), void *arg) {
     *spot = (struct spot){
         .what = what, .box = box, .told = told, .arg = arg, .ask = {.done = spot_told, .arg = spot}};
-    int r = watch_init(&spot->watch, box->engine->watched);
+    int r = watch_init(&spot->watch, box->engine->watched, &box->engine->proof_memory);
     if (r) {
         spot->state = SPOT_FAILED;
-        errmsg_set(&spot->why, r, "%s", err_text(r));
+        errmsg_set(&spot->why, r, "%s", r == ERR_LIMIT ? GITPROOF_BUSY : err_text(r));
     }
     return r;
 }

@@ -42,7 +42,8 @@ struct spot {
     struct errmsg why;
 };
 
-/* `told` is called when the state is no longer SPOT_OPEN, directly from the event loop. 0, ERR_NOMEM: SPOT_FAILED. */
+/* `told` is called when the state is no longer SPOT_OPEN, directly from the event loop. What it keeps is of
+ * the account of all pushes of the worker. 0; ERR_NOMEM, ERR_LIMIT: SPOT_FAILED. */
 int spot_begin(struct spot *spot, const char *what, struct box *box, void (*told)(void *arg), void *arg);
 void spot_end(struct spot *spot); /* of a zeroed struct, too */
 

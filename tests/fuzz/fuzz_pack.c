@@ -64,7 +64,7 @@ static int run(struct git_objects *o, struct git_memory *memory, struct watch *w
     limits.object = 1 << 16;
     limits.made = 4 << 20;
     must(git_objects_init(o, how & 1 ? 32 : 20, how & 2, &limits, memory) == 0);
-    must(watch_init(watch, secrets()) == 0);
+    must(watch_init(watch, secrets(), NULL) == 0);
     int r = feed(o, how, watch, in, piece, true, &taken);
     must((watch->nhits == 0 || how & 4) && (o->ids.n <= 1 || !(how & 8)));
     return r ? r : feed(o, how, NULL, slice_from(in, taken), piece, false, &taken);

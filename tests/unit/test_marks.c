@@ -92,7 +92,7 @@ static const char *whose(struct told *t, struct slice bytes, enum marks_form *fo
     static struct spotted a;
     struct watch w;
     const char *name = NULL;
-    assert_int_equal(watch_init(&w, t->table), 0);
+    assert_int_equal(watch_init(&w, t->table, NULL), 0);
     assert_int_equal(watch_whole(&w, bytes), 0);
     for (size_t i = 0; i < w.nhits && !name; i++) {
         spot(&t->s, 7, w.hits[i].mark, slice_make((const char *)w.hits[i].digest, WATCH_DIGEST_SIZE), &a);
@@ -211,7 +211,7 @@ static void test_malformed(void **state) {
             struct watch_table *table;
             struct watch w;
             assert_int_equal(watch_table_new(&marks.key, marks.list, marks.n, &table), 0);
-            assert_int_equal(watch_init(&w, table), 0);
+            assert_int_equal(watch_init(&w, table, NULL), 0);
             assert_int_equal(watch_whole(&w, slice_make((const char *)bytes, out.n)), 0);
             watch_release(&w);
             watch_table_free(table);

@@ -67,7 +67,7 @@ static void look(unsigned which, const char *name, size_t piece, int keep, struc
     int r = ERR_INCOMPLETE;
     git_objects_limits_default(&objects);
     pack_limits_default(&limits);
-    assert_int_equal(watch_init(w, table), 0);
+    assert_int_equal(watch_init(w, table, NULL), 0);
     assert_int_equal(git_objects_init(&o, which ? 32 : 20, keep == 2, &objects, &memory), 0);
     assert_int_equal(pack_init(&p, &o, true, &limits), 0);
     p.watch = w;

@@ -33,7 +33,7 @@ static void add(struct rig *r, struct slice secret, size_t gram, bool part) {
 
 static void begin(struct rig *r) {
     assert_int_equal(watch_table_new(&r->key, r->marks, r->n, &r->table), 0);
-    assert_int_equal(watch_init(&r->watch, r->table), 0);
+    assert_int_equal(watch_init(&r->watch, r->table, NULL), 0);
 }
 
 static struct rig *rig(void) {
@@ -328,6 +328,27 @@ static void test_too_much(void **state) {
     end(r);
 }
 
+/* What it keeps is counted, and without room for that nothing is looked through, so that nobody is told that it was. */
+static void test_memory(void **state) {
+    (void)state;
+    struct rig *r = rig();
+    struct git_memory all = {.limit = 1 << 20}, own = {.limit = 1 << 20, .of = &all};
+    add(r, SLICE("SECRET-OF-SOME-LENGTH"), 0, false);
+    begin(r);
+    struct watch few[32];
+    size_t n = 0;
+    while (n < 32 && watch_init(&few[n], r->table, &own) == 0)
+        n++;
+    assert_in_range(n, 10, 16);
+    assert_true(own.used > n * 65536 && all.used == own.used && own.used <= own.limit);
+    assert_int_equal(watch_feed(&few[n], SLICE("SECRET-OF-SOME-LENGTH")), ERR_LIMIT);
+    assert_int_equal(watch_end(&few[n]), ERR_LIMIT);
+    for (size_t i = 0; i <= n; i++)
+        watch_release(&few[i]);
+    assert_int_equal(own.used + all.used, 0);
+    end(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuts),
@@ -338,6 +359,7 @@ int main(void) {
         cmocka_unit_test(test_deltas),
         cmocka_unit_test(test_bad_deltas),
         cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
