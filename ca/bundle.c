@@ -127,7 +127,11 @@ static int read_file(struct collection *c, int dirfd, const char *path, struct b
 static int collect_file(struct collection *c, int dirfd, const char *path) {
     struct buf text;
     buf_init(&text, CA_BUNDLE_MAX);
+    char *room;
     int r = read_file(c, dirfd, path, &text);
+    /* at once, or it moves as it grows */
+    if (r == 0 && buf_len(&text) < CA_BUNDLE_MAX - buf_len(c->out))
+        r = buf_reserve(c->out, buf_len(&text), &room);
     if (r == 0)
         r = pem_each(buf_slice(&text), collect, c);
     int e = errno;

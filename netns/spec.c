@@ -6,8 +6,10 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include "netns/hostsockets.h"
 #include "netns/wire.h"
 
 /*
@@ -54,63 +56,66 @@ static void field_list(struct buf *b, enum tag tag, const char *const *list) {
         field_str(b, tag, *list);
 }
 
-/* The path in a line of /proc/net/unix, if somebody could connect to it; else NULL. Relative names can't be placed;
- * nobody binds a service that way. The end that accept made has the listener's name too, but is connected. */
-static const char *socket_path(char *line) {
-    unsigned type, state;
-    int at = 0;
-    if (sscanf(line, "%*s %*s %*s %*s %x %x %*s %n", &type, &state, &at) != 2 || line[at] != '/')
-        return NULL;
-    if (state == 3 && type != SOCK_DGRAM)
-        return NULL;
-    line[at + (int)strcspn(line + at, "\n")] = 0;
-    return line + at;
+struct sockets {
+    struct buf *b;
+    size_t n;
+    struct errmsg *msg;
+};
+
+static int put_socket(void *arg, const char *path) {
+    struct sockets *s = arg;
+    if (++s->n > SOCKETS_MAX)
+        return errmsg_set(s->msg, ERR_LIMIT, "the host has more than %d named unix sockets", SOCKETS_MAX);
+    field_str(s->b, TAG_SOCKET, path);
+    return 0;
 }
 
-/* Sockets that are bound to a path on the host: the sandbox must not be able to connect to them. */
-static int host_sockets(struct buf *b, struct errmsg *msg) {
-    FILE *f = fopen("/proc/self/net/unix", "re");
-    if (!f) {
-        /* a kernel without unix sockets has none to cover */
-        return errno == ENOENT ? 0 : errmsg_errno(msg, ERR_IO, "/proc/self/net/unix");
-    }
-    char *line = NULL;
-    size_t cap = 0, count = 0;
-    int r = 0;
-    while (r == 0 && getline(&line, &cap, f) > 0) {
-        const char *path = socket_path(line);
-        if (path && ++count > SOCKETS_MAX)
-            r = errmsg_set(msg, ERR_LIMIT, "the host has more than %d named unix sockets", SOCKETS_MAX);
-        else if (path)
-            field_str(b, TAG_SOCKET, path);
-    }
-    free(line);
-    fclose(f);
-    return r;
-}
-
-static int seal(struct buf *b, int *memfd, struct errmsg *msg) {
+static int spec_file(struct errmsg *msg) {
     int fd = memfd_create("exeat-sandbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
-        return errmsg_errno(msg, ERR_IO, "memfd");
+        errmsg_errno(msg, ERR_IO, "memfd");
+    return fd;
+}
+
+/* Nobody changes it any more, if `written`; else it is closed. */
+static int seal(int fd, bool written, int *memfd, struct errmsg *msg) {
+    if (written && fcntl(fd, F_ADD_SEALS, SPEC_ALLOWED) == 0) {
+        *memfd = fd;
+        return 0;
+    }
+    errmsg_errno(msg, ERR_IO, "memfd");
+    close(fd);
+    return ERR_IO;
+}
+
+/* False with errno set; a file in memory takes all of it, or there is no room. */
+static bool put(int fd, enum tag tag, struct slice s) {
+    uint32_t head[2] = {tag, (uint32_t)s.n};
+    char end = 0;
+    struct iovec parts[] = {{head, sizeof head}, {(void *)(uintptr_t)s.p, s.n}, {&end, 1}};
+    ssize_t n, all = (ssize_t)(sizeof head + s.n + 1);
+    do
+        n = writev(fd, parts, 3);
+    while (n < 0 && errno == EINTR);
+    if (n >= 0 && n < all)
+        errno = ENOSPC;
+    return n == all;
+}
+
+static int write_all(struct buf *b, int *memfd, struct errmsg *msg) {
+    int fd = spec_file(msg);
+    if (fd < 0)
+        return ERR_IO;
     struct slice rest = buf_slice(b);
     while (rest.n) {
         ssize_t n = write(fd, rest.p, rest.n);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            goto fail;
+            break;
         rest = slice_from(rest, (size_t)n);
     }
-    if (fcntl(fd, F_ADD_SEALS, SPEC_ALLOWED) < 0)
-        goto fail;
-    *memfd = fd;
-    return 0;
-
-fail:
-    errmsg_errno(msg, ERR_IO, "memfd");
-    close(fd);
-    return ERR_IO;
+    return seal(fd, rest.n == 0, memfd, msg);
 }
 
 /* Ends the row and puts it into a memfd. `r` is what came of it so far. */
@@ -119,7 +124,7 @@ static int finish(struct buf *b, int r, int *memfd, struct errmsg *msg) {
     if (r == 0 && b->failed)
         r = errmsg_set(msg, ERR_LIMIT, "sandbox: the specification is longer than %u MiB", SPEC_MAX >> 20);
     if (r == 0)
-        r = seal(b, memfd, msg);
+        r = write_all(b, memfd, msg);
     buf_release(b);
     return r;
 }
@@ -141,21 +146,30 @@ int wire_spec_write(const struct sandbox_spec *spec, int *memfd, struct errmsg *
     field_list(&b, TAG_ARG, (const char *const *)spec->argv);
     field_list(&b, TAG_COVER, spec->cover);
     field_list(&b, TAG_SOCKET, spec->cover_sockets);
-    return finish(&b, host_sockets(&b, msg), memfd, msg);
+    /* sockets that are bound to a path on the host: the sandbox must not be able to connect to them */
+    struct sockets sockets = {&b, 0, msg};
+    return finish(&b, hostsockets_each(put_socket, &sockets, msg), memfd, msg);
 }
 
+/* Field by field, for two of them are long: in one piece they would be copied once more. */
 int wire_trust_write(const struct sandbox_trust *trust, int *memfd, struct errmsg *msg) {
-    struct buf b;
-    buf_init(&b, SPEC_MAX);
-    field(&b, TAG_CA, trust->ca_pem.p, trust->ca_pem.n);
-    field(&b, TAG_CA_HASH, &trust->ca_hash, sizeof trust->ca_hash);
-    field(&b, TAG_BUNDLE, trust->bundle_pem.p, trust->bundle_pem.n);
-    field_list(&b, TAG_BUNDLE_PATH, trust->bundle_paths);
-    for (size_t i = 0; i < trust->noverlays; i++) {
-        field_str(&b, TAG_OVERLAY_PATH, trust->overlays[i].path);
-        field(&b, TAG_OVERLAY_BYTES, trust->overlays[i].bytes.p, trust->overlays[i].bytes.n);
-    }
-    return finish(&b, 0, memfd, msg);
+    size_t n = trust->ca_pem.n + trust->bundle_pem.n;
+    for (size_t i = 0; i < trust->noverlays; i++)
+        n += trust->overlays[i].bytes.n;
+    if (n > SPEC_MAX)
+        return errmsg_set(msg, ERR_LIMIT, "sandbox: what is trusted is longer than %u MiB", SPEC_MAX >> 20);
+    int fd = spec_file(msg);
+    if (fd < 0)
+        return ERR_IO;
+    bool ok = put(fd, TAG_CA, trust->ca_pem) &&
+              put(fd, TAG_CA_HASH, slice_make(&trust->ca_hash, sizeof trust->ca_hash)) &&
+              put(fd, TAG_BUNDLE, trust->bundle_pem);
+    for (const char *const *path = trust->bundle_paths; ok && path && *path; path++)
+        ok = put(fd, TAG_BUNDLE_PATH, slice_str(*path));
+    for (size_t i = 0; ok && i < trust->noverlays; i++)
+        ok = put(fd, TAG_OVERLAY_PATH, slice_str(trust->overlays[i].path)) &&
+             put(fd, TAG_OVERLAY_BYTES, trust->overlays[i].bytes);
+    return seal(fd, ok && put(fd, TAG_END, SLICE_NONE), memfd, msg);
 }
 
 /* --- reading --------------------------------------------------------------- */

@@ -114,10 +114,10 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
     return r;
 }
 
-static int collect_roots(struct trust *t, const struct prepared *p, struct slice ca_pem, char *const *env) {
+static int collect_roots(struct trust *t, struct slice ca_pem, char *const *env) {
     const char *files[32];
     size_t n = environ_roots(env, files, sizeof files / sizeof files[0]);
-    int r = buf_put(&t->bundle, buf_slice(&p->roots));
+    int r = 0;
     for (size_t i = 0; r == 0 && i < n; i++) {
         /* a variable that names nothing readable was of no use before either */
         struct errmsg ignored;
@@ -142,12 +142,12 @@ static int collect_javas(struct trust *t, char *const *env, struct errmsg *msg) 
     return r;
 }
 
-int cage_trust(const struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
+int cage_trust(struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
                struct sandbox *sb, struct errmsg *msg) {
-    struct trust t = {.bundle_paths = {NULL}};
-    buf_init(&t.bundle, CA_BUNDLE_MAX);
+    struct trust t = {.bundle_paths = {NULL}, .bundle = p->roots};
+    buf_init(&p->roots, CA_BUNDLE_MAX);
     buf_init(&t.jks, 2 * CA_BUNDLE_MAX);
-    int r = collect_roots(&t, p, ca_pem, env);
+    int r = collect_roots(&t, ca_pem, env);
     if (r < 0)
         errmsg_set(msg, r, "trusted roots: %s", err_text(r));
     if (r == 0)

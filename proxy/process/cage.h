@@ -17,9 +17,10 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
 
 /*
  * Tells it what to trust: the host's roots, those that the user's variables name, and ours, `ca_pem`, whose subject has the hash
- * `ca_hash`; for Java the same in its own form. The command does not run yet (sandbox_ready). 0, or what sandbox_trust returns.
+ * `ca_hash`; for Java the same in its own form. The command does not run yet (sandbox_ready). Takes p->roots, which nobody needs any
+ * more. 0, or what sandbox_trust returns.
  */
-int cage_trust(const struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
+int cage_trust(struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
                struct sandbox *sb, struct errmsg *msg);
 
 #endif

@@ -292,8 +292,6 @@ static void on_keeper_ready(void *arg, struct slice ca_pem, uint32_t ca_hash) {
         errmsg_set(&msg, r, "credentials can't be granted: %s", err_text(r));
     else
         r = cage_trust(&s->prepared, ca_pem, ca_hash, environ, &s->sandbox, &msg);
-    /* workers and sandbox have them by now */
-    buf_release(&s->prepared.roots);
     if (r < 0)
         no_sandbox(s, r, &msg);
 }
