@@ -339,7 +339,14 @@ static bool running(const struct children *c, enum role role) {
 
 /* Next step of draining: scribe and keeper end when no worker is left. The scribe knows by itself. */
 static void drain_on(struct children *c) {
-    if (!c->draining || running(c, ROLE_WORKER))
+    if (!c->draining)
+        return;
+    if (!running(c, ROLE_WORKER) && !running(c, ROLE_SCRIBE) && !running(c, ROLE_KEEPER)) {
+        c->ops->ended(c->arg);
+        return;
+    }
+    c->ops->going(c->arg);
+    if (running(c, ROLE_WORKER))
         return;
     struct child *keeper = find_child(c, ROLE_KEEPER), *scribe = find_child(c, ROLE_SCRIBE);
     if (keeper && keeper->pid && !keeper->ending) {
@@ -350,8 +357,6 @@ static void drain_on(struct children *c) {
         scribe->ending = true;
         (void)channel_send_type(&scribe->ctl, IPC_DRAIN);
     }
-    if (!running(c, ROLE_SCRIBE) && !running(c, ROLE_KEEPER))
-        c->ops->ended(c->arg);
 }
 
 static bool tell_of_peer(struct children *c);

@@ -35,7 +35,8 @@ struct children_ops {
     void (*keeper_ready)(void *arg, struct slice ca_pem, uint32_t ca_hash);
     void (*ready)(void *arg);                    /* all are confined */
     void (*failed)(void *arg, const char *text); /* lines for the user. May come more than once */
-    void (*ended)(void *arg);                    /* after children_drain: none is left */
+    void (*going)(void *arg); /* after children_drain: one has ended, and others have not */
+    void (*ended)(void *arg); /* … none is left */
 };
 
 struct children {

@@ -55,11 +55,14 @@ static void say(const char *text) {
 
 /* --- the end -------------------------------------------------------------------------------------------------------- */
 
+static const struct timeval end_limit = {SUPERVISOR_END_MS / 1000, SUPERVISOR_END_MS % 1000 * 1000};
+
 static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     struct supervisor *s = arg;
     (void)fd;
     (void)what;
-    log_warn("the last decisions could not be written within %d s", (SUPERVISOR_END_MS + 999) / 1000);
+    log_warn("the last decisions may not have been written: not all could be ended within %d s",
+             (SUPERVISOR_END_MS + 999) / 1000);
     s->phase = PHASE_OVER;
     event_base_loopbreak(s->base);
 }
@@ -84,13 +87,18 @@ static void finish(struct supervisor *s, int status) {
         sandbox_release(&s->sandbox);
     s->sandboxed = false;
     terminal_take_back();
-    struct timeval limit = {SUPERVISOR_END_MS / 1000, SUPERVISOR_END_MS % 1000 * 1000};
     s->deadline = event_new(s->base, -1, 0, on_deadline, s);
     /* where no command ran there is nothing to be recorded, and nobody to wait for */
-    if (!started || !s->deadline || event_add(s->deadline, &limit) < 0) {
+    if (!started || !s->deadline || event_add(s->deadline, &end_limit) < 0) {
         s->phase = PHASE_OVER;
         event_base_loopbreak(s->base);
     }
+}
+
+static void on_going(void *arg) {
+    struct supervisor *s = arg;
+    if (s->deadline)
+        event_add(s->deadline, &end_limit);
 }
 
 static void on_ended(void *arg) {
@@ -302,7 +310,7 @@ static void on_ready(void *arg) {
     run_if_ready(s);
 }
 
-static const struct children_ops children_ops = {on_keeper_ready, on_ready, on_failed, on_ended};
+static const struct children_ops children_ops = {on_keeper_ready, on_ready, on_failed, on_going, on_ended};
 
 /* --- signals ---------------------------------------------------------------------------------------------------------- */
 

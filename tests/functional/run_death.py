@@ -101,4 +101,39 @@ def a_redis_that_never_answers_does_not_hold_the_end():
             tap.equal(len(r.verdicts()), 1)
 
 
+@tap.test
+def roles_that_need_long_to_end_are_waited_for_as_long_as_they_do():
+    """Together they take longer than one may: what the worker has said is in the log."""
+    with exeat.Sandbox(None, "until test -e go; do sleep 0.05; done; curl -s http://x.test/ >/dev/null; : > asked; "
+                             "until test -e end; do sleep 0.05; done; exit 3") as sandbox:
+        def tell(word):
+            open(os.path.join(sandbox.home, word), "w", encoding="ascii").close()
+        tap.eventually(lambda: roles.of(sandbox.pid).keys() >= set(roles.ROLES), 15)
+        found = roles.of(sandbox.pid)
+        os.kill(found["scribe"], signal.SIGSTOP)
+        tell("go")
+        tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "asked")), 15)
+        os.kill(found["worker"], signal.SIGSTOP)
+        tell("end")
+        time.sleep(2.8)
+        os.kill(found["worker"], signal.SIGCONT)
+        tap.eventually(lambda: "worker" not in roles.of(sandbox.pid), 15)
+        time.sleep(2.8)
+        os.kill(found["scribe"], signal.SIGCONT)
+        r = sandbox.wait(10)
+    tap.equal((r.code, len(r.verdicts())), (3, 1))
+    tap.lacks(r.err, "last decisions")
+
+
+@tap.test
+def a_role_that_does_not_end_is_not_waited_for():
+    with exeat.Sandbox(None, ": > began; until test -e go; do sleep 0.05; done; exit 3") as sandbox:
+        roles.began(sandbox)
+        os.kill(roles.of(sandbox.pid)["scribe"], signal.SIGSTOP)
+        open(os.path.join(sandbox.home, "go"), "w", encoding="ascii").close()
+        r = sandbox.wait(15)
+    tap.equal(r.code, 3)
+    tap.contains(r.err, "the last decisions may not have been written")
+
+
 tap.main()
