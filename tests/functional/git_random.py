@@ -16,18 +16,24 @@ from gitserver import ENV
 REPO = pushes.REPO
 PUSHES = 10
 COMMITS = 36
-FILES = ["a", "b", "c", "d/e/f", "d/g", "p/x", "p/y", "p/s/t", "q/z", "q/r", "r/s/t/u", "z"]
+FILES = ["a", "b", "c", "d/e/f", "d/g", "p/x", "p/y", "p/s/t", "q/z", "q/r", "r/s/t/u", "z", "D/g", "Q/r"]
+LINKS = {"120000": "q", "160000": "1" * 40}  # a symbolic link, a submodule: each stands for all that may be below it
 BASES_MAX = 8  # of one merge; with more of them nothing is excused
 RULES = pushes.FETCH + """allow push https://g.test/acme/app refs/heads/fix/* create update delete %s with forge
 allow push https://g.test/acme/app refs/tags/* create delete with forge
 """
 
 
+def is_link(modes):
+    """On either side of a line of diff-tree."""
+    return any(mode in modes[:15] for mode in LINKS)
+
+
 class History:
     """A repository with all that is pushed, and what git says of it."""
 
     def __init__(self, rnd, sha256):
-        self.rnd = rnd
+        self.rnd, self.sha256 = rnd, sha256
         self.path = os.path.join(work.folder("history.", mode=0o755), "r.git")
         self.sh("git", "init", "-q", "--bare", "--object-format=" + ("sha256" if sha256 else "sha1"), self.path, cwd="/")
         self.made, self.ids, self.trees, self.parents = [], [], [], []
@@ -85,8 +91,8 @@ class History:
                 del tree[f]
             else:
                 tree[f] = self._entry()
-        if self.rnd.random() < 0.05:
-            tree["p"] = ("120000", "q")
+        if self.rnd.random() < 0.08:
+            tree["p"] = self.rnd.choice(list(LINKS.items()))
         if "p" in tree:  # a link, in the place of a directory
             if self.rnd.random() < 0.3:
                 del tree["p"]
@@ -100,7 +106,10 @@ class History:
             out += "%s :%d\n" % ("merge" if k else "from", parent + 1)
         out += "deleteall\n"
         for f, (mode, content) in sorted(self.trees[i].items()):
-            out += "M %s inline %s\ndata %d\n%s\n" % (mode, f, len(content), content)
+            if mode == "160000":
+                out += "M %s %s %s\n" % (mode, content + "1" * (24 if self.sha256 else 0), f)
+            else:
+                out += "M %s inline %s\ndata %d\n%s\n" % (mode, f, len(content), content)
         return out + "\n"
 
     # -- what git says
@@ -117,7 +126,7 @@ class History:
                 diffs.setdefault(line, []).append(at)
             elif line:
                 fields, path = line.split("\t")
-                at[path] = "120000" in fields
+                at[path] = is_link(fields)
         for i, parents in zip(self.ids, self.parents):
             assert len(diffs[i]) == (len(parents) or 1), (i, parents)
         return diffs
@@ -127,7 +136,7 @@ class History:
         for line in self.git("diff-tree", "-r", "--no-renames", old, new).split("\n"):
             if line:
                 fields, path = line.split("\t")
-                out[path] = "120000" in fields
+                out[path] = is_link(fields)
         return out
 
     def tree(self, commit):
@@ -190,7 +199,8 @@ class Story:
         self.refs = {"refs/heads/main": self.main}
 
     def hits(self, path, link):
-        """Is the path guarded? Of a link what is below it, too."""
+        """Is the path guarded, in whatever letters? Of a link what is below it, too."""
+        path = path.lower()
         if not self.guarded:
             return False
         if self.guarded.endswith("**"):
