@@ -36,13 +36,22 @@ struct xchg;
 
 enum conn_state { CONN_SNIFF, CONN_HELLO, CONN_SHAKE, CONN_HTTP, CONN_TUNNEL, CONN_OVER, CONN_STATES };
 
-/* What one hop of HTTP/1 is doing; conn_http1.c's. */
+/* What one hop of HTTP/1 is doing; conn_http1.c's.
+ *
+ *     H1_HEAD --> H1_BODY --> H1_WAIT --> H1_HEAD
+ *        |           |           +--> H1_RAW, or H1_BODY once more, without an end: a WebSocket
+ *        |           +--> H1_DRAIN --> H1_HEAD
+ *        +--> H1_WAIT  without a body, or malformed
+ *
+ * h1_enter() is the one writer. A connection begins in H1_HEAD, and ends in any (CONN_OVER).
+ */
 enum h1_phase {
     H1_HEAD,  /* between two requests, or a head is on its way */
     H1_BODY,  /* the exchange may be given its request's body (body_wanted says whether now) */
     H1_WAIT,  /* the request is complete; the answer is not */
     H1_RAW,   /* the answer was a 101: the io is the exchange's */
     H1_DRAIN, /* the answer is complete; the rest of the request's body is thrown away */
+    H1_PHASES
 };
 
 struct conn {

@@ -23,6 +23,21 @@ static void h1_run(struct conn *conn);
 
 /* ---- the state of reading ---- */
 
+static const char *const h1_phase_names[] = {"head", "body", "wait", "raw", "drain"};
+_Static_assert(sizeof h1_phase_names / sizeof *h1_phase_names == H1_PHASES, "a name for each phase");
+
+static void h1_enter(struct conn *conn, enum h1_phase phase) {
+    static const uint8_t legal[H1_PHASES] = {
+        [H1_HEAD] = 1 << H1_BODY | 1 << H1_WAIT,
+        [H1_BODY] = 1 << H1_WAIT | 1 << H1_DRAIN,
+        [H1_WAIT] = 1 << H1_HEAD | 1 << H1_RAW | 1 << H1_BODY,
+        [H1_DRAIN] = 1 << H1_HEAD,
+    };
+    assert(legal[conn->phase] & 1 << phase);
+    log_debug("conn %p: %s -> %s", (void *)conn, h1_phase_names[conn->phase], h1_phase_names[phase]);
+    conn->phase = phase;
+}
+
 static bool h1_wants_bytes(const struct conn *conn) {
     if (conn->half_closed)
         return false;
@@ -31,7 +46,8 @@ static bool h1_wants_bytes(const struct conn *conn) {
     case H1_BODY: return conn->body_wanted;
     case H1_WAIT: return buf_len(&conn->in) < H1_AHEAD;
     case H1_DRAIN: return true;
-    case H1_RAW: return false;
+    case H1_RAW:
+    case H1_PHASES: break;
     }
     return false;
 }
@@ -94,13 +110,12 @@ static void h1_start(struct conn *conn, struct slice head, enum http_refusal ref
         x->req.minor = 1;
     }
     conn->close_after = r != 0 || !x->req.keep_alive;
-    conn->phase = H1_WAIT;
-    if (r == 0) {
+    if (r == 0)
         http1_body_init(&conn->body, x->req.framing, x->req.length);
-        if (x->req.framing == HTTP_BODY_CHUNKED || (x->req.framing == HTTP_BODY_LENGTH && x->req.length > 0))
-            conn->phase = H1_BODY;
-    }
-    x->body_done = conn->phase == H1_WAIT;
+    bool body = r == 0 && (x->req.framing == HTTP_BODY_CHUNKED ||
+                           (x->req.framing == HTTP_BODY_LENGTH && x->req.length > 0));
+    h1_enter(conn, body ? H1_BODY : H1_WAIT);
+    x->body_done = !body;
     io_deadline(conn->io, 0);
     xchg_start(x, r);
 }
@@ -125,7 +140,7 @@ static bool h1_look(struct conn *conn) {
 static void h1_body_done(struct conn *conn) {
     struct http_field trailers[HTTP1_TRAILER_FIELDS];
     size_t n = http1_body_trailers(&conn->body, trailers, HTTP1_TRAILER_FIELDS);
-    conn->phase = H1_WAIT;
+    h1_enter(conn, H1_WAIT);
     if (conn->x) {
         conn->x->body_done = true;
         io_deadline(conn->io, 0);
@@ -157,7 +172,7 @@ static size_t h1_feed(struct conn *conn, struct slice in) {
             else if (h1_closes(conn))
                 conn_linger(conn, 0);
             else
-                conn->phase = H1_HEAD;
+                h1_enter(conn, H1_HEAD);
             break;
         }
         if (draining) {
@@ -166,7 +181,7 @@ static size_t h1_feed(struct conn *conn, struct slice in) {
                 conn_linger(conn, 0);
         } else if (step == HTTP1_STEP_BAD) {
             conn->close_after = true;
-            conn->phase = H1_WAIT;
+            h1_enter(conn, H1_WAIT);
             xchg_body_bad(conn->x, conn->body.refusal);
         } else {
             xchg_body(conn->x, data);
@@ -179,7 +194,6 @@ static size_t h1_feed(struct conn *conn, struct slice in) {
 static void h1_next(struct conn *conn) {
     http1_body_release(&conn->body);
     http1_scan_init(&conn->scan, false);
-    conn->phase = H1_HEAD;
     conn->body_wanted = false;
     io_deadline(conn->io, buf_len(&conn->in) ? h1_limits(conn)->head_ms : h1_limits(conn)->idle_ms);
 }
@@ -458,7 +472,7 @@ static struct io *h1_raw(struct xchg *x, struct buf *ahead) {
     struct conn *conn = x->conn;
     *ahead = conn->in;
     buf_init(&conn->in, ahead->limit);
-    conn->phase = H1_RAW;
+    h1_enter(conn, H1_RAW);
     conn->close_after = true;
     return conn->io;
 }
@@ -466,7 +480,7 @@ static struct io *h1_raw(struct xchg *x, struct buf *ahead) {
 static void h1_stream(struct xchg *x) {
     struct conn *conn = x->conn;
     http1_body_init(&conn->body, HTTP_BODY_CLOSE, 0);
-    conn->phase = H1_BODY;
+    h1_enter(conn, H1_BODY);
     conn->close_after = true;
 }
 
@@ -476,12 +490,13 @@ static void h1_whole(struct conn *conn, bool settles, uint64_t drain) {
     bool closes = h1_closes(conn);
     conn->drain_long = drain > 0;
     if (conn->phase == H1_BODY && (drain || (!closes && settles))) {
-        conn->phase = H1_DRAIN;
+        h1_enter(conn, H1_DRAIN);
         conn->drain_left = drain ? drain : H1_SETTLE;
         io_deadline(conn->io, drain ? h1_limits(conn)->body_ms : h1_limits(conn)->linger_ms);
     } else if (conn->phase == H1_BODY || closes) {
         conn_linger(conn, H1_DRAIN_BODY);
     } else {
+        h1_enter(conn, H1_HEAD);
         h1_next(conn);
     }
 }
@@ -500,6 +515,7 @@ static void h1_over(struct xchg *x, bool whole) {
         return;
     }
     if (x->tunnel) {
+        h1_enter(conn, H1_HEAD);
         conn_http1_tunnel(conn, &x->target.host, x->target.port);
         return;
     }

@@ -145,6 +145,7 @@ void doorgate_permit(struct xchg *x) {
     case SPOT_CLEAR: door_clear(x); break;
     case SPOT_OPEN: break;
     case SPOT_FOUND:
-    case SPOT_FAILED: refusal_secret(x, &gate->spot); break;
+    case SPOT_FAILED:
+    case SPOT_STATES: refusal_secret(x, &gate->spot); break;
     }
 }

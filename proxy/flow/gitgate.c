@@ -1,7 +1,9 @@
 #include "proxy/flow/gitgate.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "proxy/flow/gitask.h"
 #include "proxy/flow/gitgate_state.h"
 #include "proxy/flow/refusal.h"
@@ -13,6 +15,22 @@
     (256u << 10) /* a push up to this length is judged whole, before a byte of it goes upstream */
 #define GATE_TAIL_MAX (64u << 10) /* bytes of the end of a longer one, which wait for the verdict */
 #define GATE_INFLATE  16384       /* bytes inflated in one step */
+
+static const char *const gate_phase_names[] = {"list", "pack", "ask", "passed"};
+_Static_assert(sizeof gate_phase_names / sizeof *gate_phase_names == GATE_PHASES, "a name for each phase");
+
+void gitgate_enter(struct xchg *x, enum gate_phase phase) {
+    static const uint8_t legal[GATE_PHASES] = {
+        [GATE_LIST] = 1 << GATE_PACK | 1 << GATE_PASSED,
+        [GATE_PACK] = 1 << GATE_ASK | 1 << GATE_PASSED,
+        [GATE_ASK] = 1 << GATE_ASK | 1 << GATE_PASSED, /* it may be asked for one thing after the other */
+    };
+    struct gitgate *gate = x->gate;
+    assert(legal[gate->phase] & 1 << phase);
+    log_debug("xchg %s: gate: %s -> %s", x->decision.id.text, gate_phase_names[gate->phase],
+              gate_phase_names[phase]);
+    gate->phase = phase;
+}
 
 void gitgate_free(struct gitgate *gate) {
     if (!gate)
@@ -121,7 +139,7 @@ void gitgate_conclude(struct xchg *x) {
     gitproof_free(gate->proof);
     gate->proof = NULL;
     spot_end(&gate->spot);
-    gate->phase = GATE_PASSED;
+    gitgate_enter(x, GATE_PASSED);
     if (x->state == XCHG_SECTION) {
         xchg_go(x);
         return;
@@ -235,7 +253,8 @@ void gitgate_body_end(struct xchg *x) {
         break;
     case GATE_PACK: gate_decide(x); break;
     case GATE_ASK:
-    case GATE_PASSED: break;
+    case GATE_PASSED:
+    case GATE_PHASES: break;
     }
 }
 

@@ -176,6 +176,6 @@ bool gitgate_ask(struct xchg *x) {
     gate->ask = gitask_new(x, gate->proof);
     if (!gate->ask || !ask_on(x))
         return false;
-    gate->phase = GATE_ASK;
+    gitgate_enter(x, GATE_ASK);
     return true;
 }

@@ -108,7 +108,7 @@ int gitgate_judge(struct xchg *x) {
     if (!asks && !gate->watches) {
         if (gitgate_limited(x))
             return ERR_DENIED;
-        gate->phase = GATE_PASSED;
+        gitgate_enter(x, GATE_PASSED);
         return 0;
     }
     gate->proof = gitproof_new(gate->push.caps.id_digits,
@@ -122,7 +122,7 @@ int gitgate_judge(struct xchg *x) {
         return ERR_DENIED;
     }
     gate->gunzip.limit = GATE_GUNZIP_MAX;
-    gate->phase = GATE_PACK;
+    gitgate_enter(x, GATE_PACK);
     return ERR_INCOMPLETE;
 }
 

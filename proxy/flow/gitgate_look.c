@@ -451,6 +451,6 @@ bool gitgate_look(struct xchg *x) {
         return false;
     }
     gate->looked = false;
-    gate->phase = GATE_ASK;
+    gitgate_enter(x, GATE_ASK);
     return look_go(look);
 }

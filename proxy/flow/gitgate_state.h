@@ -19,12 +19,20 @@ struct xchg;
 
 #define GATE_GUNZIP_MAX (1u << 30) /* what a pack in a gzip body may inflate to */
 
+/*
+ *     GATE_LIST --> GATE_PACK --> GATE_ASK --> GATE_PASSED
+ *         |             +-------------------------^
+ *         +---------------------------------------^
+ *
+ * gitgate_enter() is the one writer. A refusal ends the exchange in whatever phase.
+ */
 enum gate_phase {
     GATE_LIST, /* the command list is being read */
     GATE_PACK, /* the verdict hangs on what the pack proves, which is being read: up to GATE_EARLY bytes of the body
                    * are held, then it goes upstream as it comes, but for its end */
     GATE_ASK,    /* it has been read, and the server is asked for what it leaves open (gitask.h) */
     GATE_PASSED, /* permitted: nothing more is read here */
+    GATE_PHASES
 };
 
 struct gitgate {
@@ -108,6 +116,8 @@ bool gitgate_look(struct xchg *x);
 void gitgate_look_free(struct gate_look *look); /* NULL is fine */
 
 /* ---- gitgate.c ---- */
+
+void gitgate_enter(struct xchg *x, enum gate_phase phase);
 
 /* All that can be known is known: passes the push on, or refuses it. The exchange may be over when it returns. */
 void gitgate_conclude(struct xchg *x);

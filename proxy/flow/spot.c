@@ -1,17 +1,28 @@
 #include "proxy/flow/spot.h"
 
+#include <assert.h>
+
 #include "proxy/codec/git_objects.h"
 #include "proxy/flow/gitproof.h"
 #include "proxy/flow/state.h"
 
 static void spot_told(struct vault_request *r, struct vault_answer *answer);
 
+static void spot_enter(struct spot *spot, enum spot_state state) {
+    static const uint8_t legal[SPOT_STATES] = {
+        [SPOT_CLEAR] = 1 << SPOT_OPEN | 1 << SPOT_FAILED,
+        [SPOT_OPEN] = 1 << SPOT_CLEAR | 1 << SPOT_FOUND | 1 << SPOT_FAILED,
+    };
+    assert(legal[spot->state] & 1 << state);
+    spot->state = state;
+}
+
 int spot_begin(struct spot *spot, const char *what, struct box *box, void (*told)(void *arg), void *arg) {
     *spot = (struct spot){
         .what = what, .box = box, .told = told, .arg = arg, .ask = {.done = spot_told, .arg = spot}};
     int r = watch_init(&spot->watch, box->engine->watched, &box->engine->proof_memory);
     if (r) {
-        spot->state = SPOT_FAILED;
+        spot_enter(spot, SPOT_FAILED);
         errmsg_set(&spot->why, r, "%s", r == ERR_LIMIT ? GITPROOF_BUSY : err_text(r));
     }
     return r;
@@ -28,7 +39,7 @@ enum spot_state spot_ask(struct spot *spot) {
     const struct watch_hit *hit = &spot->watch.hits[spot->asked++];
     struct slice digest = slice_make((const char *)hit->digest, sizeof hit->digest);
     int r = vault_ask_spot(spot->box->engine->config.vault, &spot->ask, spot->box->id, hit->mark, digest);
-    spot->state = r ? SPOT_FAILED : SPOT_OPEN;
+    spot_enter(spot, r ? SPOT_FAILED : SPOT_OPEN);
     if (r)
         errmsg_set(&spot->why, r, "the keeper of credentials can't be asked");
     return spot->state;
@@ -53,20 +64,24 @@ void spot_whole(struct spot *spot, struct slice bytes) {
 }
 
 void spot_fail(struct spot *spot, const char *why) {
-    spot->state = SPOT_FAILED;
+    if (spot->state > SPOT_OPEN)
+        return;
+    vault_cancel(&spot->ask);
+    spot_enter(spot, SPOT_FAILED);
     errmsg_set(&spot->why, ERR_LIMIT, "%s", why);
 }
 
 static void spot_told(struct vault_request *r, struct vault_answer *answer) {
     struct spot *spot = r->arg;
-    spot->state = SPOT_CLEAR;
     if (answer->err == 0) {
-        spot->state = SPOT_FOUND;
+        spot_enter(spot, SPOT_FOUND);
         spot->form = answer->form;
         snprintf(spot->credential, sizeof spot->credential, "%.*s", SLICE_ARG(answer->credential));
     } else if (answer->err != ERR_NOTFOUND) {
-        spot->state = SPOT_FAILED;
+        spot_enter(spot, SPOT_FAILED);
         errmsg_set(&spot->why, answer->err, "%.*s", SLICE_ARG(answer->why));
+    } else {
+        spot_enter(spot, SPOT_CLEAR);
     }
     engine_reap(spot->box->engine);
     if (spot_ask(spot) != SPOT_OPEN)

@@ -16,11 +16,18 @@
 
 struct box;
 
+/*
+ *     SPOT_CLEAR <--> SPOT_OPEN --> SPOT_FOUND
+ *     either --> SPOT_FAILED
+ *
+ * spot_enter() in spot.c is the one writer. FOUND and FAILED stay.
+ */
 enum spot_state {
-    SPOT_CLEAR, /* no secret was found so far */
-    SPOT_OPEN,  /* the keeper is being asked: `told` will be called */
-    SPOT_FOUND, /* one was */
-    SPOT_FAILED /* it can't be told */
+    SPOT_CLEAR,  /* no secret was found so far */
+    SPOT_OPEN,   /* the keeper is being asked: `told` will be called */
+    SPOT_FOUND,  /* one was */
+    SPOT_FAILED, /* it can't be told */
+    SPOT_STATES
 };
 
 struct spot {

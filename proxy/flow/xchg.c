@@ -239,7 +239,6 @@ void xchg_client_gone(struct xchg *x, const char *code, const char *why) {
 
 void xchg_start(struct xchg *x, int parse_error) {
     decision_begin(&x->decision);
-    x->state = XCHG_JUDGE;
     if (parse_error) {
         refusal_malformed(x, http_refusal_status(x->req.refusal), http_refusal_code(x->req.refusal),
                           http_refusal_text(x->req.refusal));

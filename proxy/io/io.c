@@ -26,6 +26,16 @@ char *io_scratch(void) {
 
 /* ---- life ---- */
 
+static void io_enter(struct io *io, enum io_state state) {
+    static const uint8_t legal[IO_STATES] = {
+        [IO_CONNECTING] = 1 << IO_OPEN | 1 << IO_CLOSED,
+        [IO_OPEN] = 1 << IO_SHAKING | 1 << IO_CLOSED,
+        [IO_SHAKING] = 1 << IO_OPEN | 1 << IO_CLOSED,
+    };
+    assert(legal[io->state] & 1 << state);
+    io->state = state;
+}
+
 struct io *io_open(struct event_base *base, int fd, bool connecting, const struct io_events *events,
                    void *arg) {
     struct io *io = calloc(1, sizeof *io);
@@ -37,7 +47,6 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
     io->base = base;
     io->events = events;
     io->arg = arg;
-    io->state = connecting ? IO_CONNECTING : IO_OPEN;
     buf_init(&io->queue, IO_QUEUE_MAX);
     buf_init(&io->unread, IO_QUEUE_MAX);
     event_assign(&io->rd, base, fd, EV_READ | EV_PERSIST, io_on_read, io);
@@ -49,6 +58,7 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
         event_add(&io->wr, NULL);
         io->wr_on = true;
     } else {
+        io_enter(io, IO_OPEN);
         event_add(&io->rd, NULL);
         io->rd_on = true;
     }
@@ -58,21 +68,6 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
 void io_own(struct io *io, const struct io_events *events, void *arg) {
     io->events = events;
     io->arg = arg;
-}
-
-int io_tls(struct io *io, SSL *ssl) {
-    assert(!io->ssl);
-    BIO *bio = io_bio_new(io);
-    if (!bio) {
-        SSL_free(ssl);
-        return ERR_NOMEM;
-    }
-    SSL_set_bio(ssl, bio, bio);
-    SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                          SSL_MODE_RELEASE_BUFFERS);
-    SSL_set_read_ahead(ssl, 1);
-    io->ssl = ssl;
-    return 0;
 }
 
 /* Out of the list of those that linger. */
@@ -105,7 +100,7 @@ void io_free(struct io *io) {
         io_forget_errors();
         SSL_shutdown(io->ssl);
     }
-    io->state = IO_CLOSED;
+    io_enter(io, IO_CLOSED);
     event_del(&io->rd);
     event_del(&io->wr);
     event_del(&io->timer);
@@ -410,7 +405,7 @@ static void io_shake(struct io *io) {
     io_forget_errors();
     int r = SSL_do_handshake(io->ssl);
     if (r == 1) {
-        io->state = IO_OPEN;
+        io_enter(io, IO_OPEN);
         io_want_read(io);
         io_ready(io, 0);
         if (io->state == IO_OPEN && buf_len(&io->queue) > 0)
@@ -437,7 +432,8 @@ static void io_shake(struct io *io) {
 
 void io_handshake(struct io *io) {
     assert(io->ssl && (io->state == IO_OPEN || io->state == IO_SHAKING));
-    io->state = IO_SHAKING;
+    if (io->state == IO_OPEN)
+        io_enter(io, IO_SHAKING);
     io->suspended = false;
     event_active(&io->rd, EV_READ, 0);
 }
@@ -510,7 +506,7 @@ static void io_connected(struct io *io) {
         io_ready(io, ERR_IO);
         return;
     }
-    io->state = IO_OPEN;
+    io_enter(io, IO_OPEN);
     if (!io->paused)
         io_want_read(io);
     io_ready(io, 0);

@@ -66,11 +66,18 @@ struct io_events {
     void (*timeout)(struct io *io);
 };
 
+/*
+ *     IO_CONNECTING --> IO_OPEN <--> IO_SHAKING
+ *     any --> IO_CLOSED
+ *
+ * io_enter() in io.c is the one writer. Legal calls in each:
+ */
 enum io_state {
-    IO_CONNECTING, /* connect() is under way: becomes IO_OPEN */
-    IO_SHAKING,    /* the TLS handshake is: becomes IO_OPEN */
-    IO_OPEN,       /* reads and writes; before io_handshake also the state of a clear connection */
-    IO_CLOSED,     /* freed, waiting for the stack to unwind */
+    IO_CONNECTING, /* connect() is under way: io_write queues, nothing is read; io_pause, io_deadline, io_free */
+    IO_SHAKING,    /* the TLS handshake is: as before, and io_handshake again when it was suspended */
+    IO_OPEN,       /* everything; before io_handshake also the state of a clear connection */
+    IO_CLOSED,     /* nothing: freed, waiting for the stack to unwind */
+    IO_STATES
 };
 
 struct io {

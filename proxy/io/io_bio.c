@@ -1,5 +1,6 @@
 #include "proxy/io/io_bio.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 
@@ -97,10 +98,19 @@ static BIO_METHOD *bio_method(void) {
     return method = m;
 }
 
-BIO *io_bio_new(struct io *io) {
+int io_tls(struct io *io, SSL *ssl) {
+    assert(!io->ssl);
     BIO_METHOD *method = bio_method();
     BIO *bio = method ? BIO_new(method) : NULL;
-    if (bio)
-        BIO_set_data(bio, io);
-    return bio;
+    if (!bio) {
+        SSL_free(ssl);
+        return ERR_NOMEM;
+    }
+    BIO_set_data(bio, io);
+    SSL_set_bio(ssl, bio, bio);
+    SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                          SSL_MODE_RELEASE_BUFFERS);
+    SSL_set_read_ahead(ssl, 1);
+    io->ssl = ssl;
+    return 0;
 }

@@ -11,9 +11,6 @@
 
 #include "proxy/io/io.h"
 
-/* NULL: out of memory. `io` must outlive the BIO's use. */
-BIO *io_bio_new(struct io *io);
-
 /* recv(), `unread` first. 0, ERR_AGAIN, or ERR_EOF with raw_fin or raw_reset set. */
 int io_raw_read(struct io *io, void *p, size_t n, size_t *got);
 

@@ -1,5 +1,6 @@
 #include "proxy/process/supervisor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -25,11 +26,17 @@
 #include "proxy/process/terminal.h"
 #include "vault/client.h"
 
+/*
+ *     PHASE_STARTING --> PHASE_RUNNING --> PHASE_ENDING --> PHASE_OVER
+ *             +--------------------------------^
+ *
+ * enter() is the one writer. It goes on in one direction only.
+ */
 enum phase {
     PHASE_STARTING, /* roles are being started; there is no sandbox */
     PHASE_RUNNING,  /* the command runs */
     PHASE_ENDING,   /* it has ended, or must not run: the roles end */
-    PHASE_OVER,
+    PHASE_OVER,     /* nobody is waited for any more */
 };
 
 struct supervisor {
@@ -48,6 +55,11 @@ struct supervisor {
     int status; /* exit status, once decided */
 };
 
+static void enter(struct supervisor *s, enum phase phase) {
+    assert(phase > s->phase && (phase != PHASE_OVER || s->phase == PHASE_ENDING));
+    s->phase = phase;
+}
+
 static void say(const char *text) {
     size_t n = strlen(text);
     fprintf(stderr, "%s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
@@ -57,14 +69,21 @@ static void say(const char *text) {
 
 static const struct timeval end_limit = {SUPERVISOR_END_MS / 1000, SUPERVISOR_END_MS % 1000 * 1000};
 
+/* May be said more than once, by whoever has ended last. */
+static void over(struct supervisor *s) {
+    if (s->phase == PHASE_OVER)
+        return;
+    enter(s, PHASE_OVER);
+    event_base_loopbreak(s->base);
+}
+
 static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     struct supervisor *s = arg;
     (void)fd;
     (void)what;
     log_warn("the last decisions may not have been written: not all could be ended within %d s",
              (SUPERVISOR_END_MS + 999) / 1000);
-    s->phase = PHASE_OVER;
-    event_base_loopbreak(s->base);
+    over(s);
 }
 
 /* The one way to the end. The sandbox goes first: whatever happened, nothing in it runs on. */
@@ -72,7 +91,7 @@ static void finish(struct supervisor *s, int status) {
     if (s->phase >= PHASE_ENDING)
         return;
     bool started = s->phase == PHASE_RUNNING;
-    s->phase = PHASE_ENDING;
+    enter(s, PHASE_ENDING);
     s->status = status;
     if (s->making)
         event_del(s->making);
@@ -89,10 +108,8 @@ static void finish(struct supervisor *s, int status) {
     terminal_take_back();
     s->deadline = event_new(s->base, -1, 0, on_deadline, s);
     /* where no command ran there is nothing to be recorded, and nobody to wait for */
-    if (!started || !s->deadline || event_add(s->deadline, &end_limit) < 0) {
-        s->phase = PHASE_OVER;
-        event_base_loopbreak(s->base);
-    }
+    if (!started || !s->deadline || event_add(s->deadline, &end_limit) < 0)
+        over(s);
 }
 
 static void on_going(void *arg) {
@@ -102,9 +119,7 @@ static void on_going(void *arg) {
 }
 
 static void on_ended(void *arg) {
-    struct supervisor *s = arg;
-    s->phase = PHASE_OVER;
-    event_base_loopbreak(s->base);
+    over(arg);
 }
 
 /* A role can't work, or is gone. What follows from the first failure is not told too. */
@@ -246,7 +261,7 @@ static void run_if_ready(struct supervisor *s) {
     if (s->phase != PHASE_STARTING || !s->made || !s->confined)
         return;
     if (run_command(s, &msg) == 0) {
-        s->phase = PHASE_RUNNING;
+        enter(s, PHASE_RUNNING);
         return;
     }
     finish(s, SUPERVISOR_FAILED);

@@ -11,6 +11,7 @@
  */
 #include "proxy/record/sink_redis.h"
 
+#include <assert.h>
 #include <event2/event.h>
 #include <hiredis/async.h>
 #include <hiredis/adapters/libevent.h>
@@ -33,7 +34,8 @@ struct item {
     char command[];
 };
 
-enum redis_state { REDIS_OFF, REDIS_CONNECTING, REDIS_GREETING, REDIS_READY };
+/* redis_enter() is the one writer. */
+enum redis_state { REDIS_OFF, REDIS_CONNECTING, REDIS_GREETING, REDIS_READY, REDIS_STATES };
 
 struct sink_redis {
     struct event_base *base;
@@ -69,6 +71,21 @@ static void set_timer(struct sink_redis *s, unsigned ms) {
 
 /* --- the connection ----------------------------------------------------------------------------------- */
 
+static const char *const redis_state_names[] = {"off", "connecting", "greeting", "ready"};
+_Static_assert(sizeof redis_state_names / sizeof *redis_state_names == REDIS_STATES, "a name for each state");
+
+static void redis_enter(struct sink_redis *s, enum redis_state state) {
+    static const uint8_t legal[REDIS_STATES] = {
+        [REDIS_OFF] = 1 << REDIS_OFF | 1 << REDIS_CONNECTING, /* a connection that could not be begun */
+        [REDIS_CONNECTING] = 1 << REDIS_GREETING | 1 << REDIS_OFF,
+        [REDIS_GREETING] = 1 << REDIS_READY | 1 << REDIS_OFF,
+        [REDIS_READY] = 1 << REDIS_OFF,
+    };
+    assert(legal[s->state] & 1 << state);
+    log_debug("redis: %s -> %s", redis_state_names[s->state], redis_state_names[state]);
+    s->state = state;
+}
+
 static void trouble(struct sink_redis *s, const char *what, const char *detail) {
     s->stats.errors++;
     if (!s->said)
@@ -80,7 +97,7 @@ static void trouble(struct sink_redis *s, const char *what, const char *detail) 
 /* Everything that is not confirmed is to be sent again, later. `s->ac` is gone or about to go. */
 static void disconnected(struct sink_redis *s) {
     s->ac = NULL;
-    s->state = REDIS_OFF;
+    redis_enter(s, REDIS_OFF);
     s->unsent = TAILQ_FIRST(&s->queue);
     s->awaited = NULL;
     s->flight = s->flight_bytes = 0;
@@ -109,7 +126,7 @@ static void on_disconnect(const redisAsyncContext *ac, int status) {
 }
 
 static void greeted(struct sink_redis *s) {
-    s->state = REDIS_READY;
+    redis_enter(s, REDIS_READY);
     event_del(s->timer);
     pump(s);
 }
@@ -131,7 +148,7 @@ static void on_greeting(redisAsyncContext *ac, void *raw, void *unused) {
 
 static void greet(struct sink_redis *s) {
     redisAsyncContext *ac = s->ac;
-    s->state = REDIS_GREETING;
+    redis_enter(s, REDIS_GREETING);
     int r = REDIS_OK;
     if (s->url.password.n) {
         s->greetings++;
@@ -186,7 +203,7 @@ static void connect_now(struct sink_redis *s) {
     }
     ac->data = s;
     s->ac = ac;
-    s->state = REDIS_CONNECTING;
+    redis_enter(s, REDIS_CONNECTING);
     set_timer(s, SINK_REDIS_COMMAND_MS);
     redisAsyncSetDisconnectCallback(ac, on_disconnect);
     redisAsyncSetConnectCallback(ac, on_connect);
