@@ -475,6 +475,7 @@ static void free_sandboxes(struct worker_process *w) {
 static void on_drained(void *arg) {
     struct worker_process *w = arg;
     free_sandboxes(w);
+    recorder_flush(w->recorder);
     struct timeval soon = {.tv_usec = DRAIN_TICK_MS * 1000};
     w->tick = event_new(w->role.base, -1, EV_PERSIST, on_tick, w);
     if (!w->tick || event_add(w->tick, &soon) < 0)

@@ -12,10 +12,11 @@
 struct recorder {
     int fd; /* -1 once the scribe is gone */
     struct event *readable, *writable;
-    struct event *turn;                   /* at the end of the loop's turn: what is kept goes */
-    struct buf queue;                     /* u32 length (ours, native) and message, over and over */
-    bool waiting;                         /* `writable` is added */
-    uint64_t lost;                        /* ever */
+    struct event *turn; /* what is kept goes: when the loop's turn ends, or a little later */
+    bool later;         /* `turn` is added, for the latter */
+    struct buf queue;   /* u32 length (ours, native) and message, over and over */
+    bool waiting;       /* `writable` is added */
+    uint64_t lost;      /* ever */
     uint64_t gap_count, gap_from, gap_to; /* of the gap that is open */
     void (*gone)(void *arg);
     void *arg;
@@ -140,30 +141,44 @@ void recorder_flush(struct recorder *c) {
     size_t n = c->nkept;
     if (n == 0)
         return;
-    c->nkept = 0;
-    event_del(c->turn);
+    c->nkept = 0; /* `turn` may find nothing then */
     if (!hand_over(c, &c->kept))
         lose(c, n, c->kept_from, c->kept_to);
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *arg) {
+    struct recorder *c = arg;
     (void)fd;
     (void)what;
-    recorder_flush(arg);
+    c->later = false;
+    recorder_flush(c);
+}
+
+/* An outcome may wait for the verdict that comes next: who asks one thing after another wakes the scribe once for each
+ * then, not twice. */
+static void flush_later(struct recorder *c) {
+    static const struct timeval wait = {.tv_usec = RECORDER_WAIT_MS * 1000};
+    if (!c->later && event_add(c->turn, &wait) == 0)
+        c->later = true;
+    if (!c->later)
+        event_active(c->turn, EV_TIMEOUT, 0);
 }
 
 /* Puts a message beside those that are kept. */
-static void keep(struct recorder *c, const struct msg_out *m, uint64_t time_ms) {
+static void keep(struct recorder *c, const struct record *r, const struct msg_out *m) {
     /* length and bytes; what does not fit any more waits for the next batch */
     if (c->nkept && m->n + sizeof(uint32_t) > c->kept.cap - c->kept.n)
         recorder_flush(c);
     if (c->nkept == 0) {
         msg_begin(&c->kept, c->batch, sizeof c->batch, RECORD_BATCH);
-        c->kept_from = time_ms;
-        event_active(c->turn, EV_TIMEOUT, 0);
+        c->kept_from = r->time_ms;
     }
+    if (r->event == RECORD_OUTCOME)
+        flush_later(c);
+    else
+        event_active(c->turn, EV_TIMEOUT, 0);
     msg_put_slice(&c->kept, slice_make(m->p, m->n));
-    c->kept_to = time_ms;
+    c->kept_to = r->time_ms;
     c->nkept++;
 }
 
@@ -176,7 +191,7 @@ static void hand_in(struct recorder *c, const struct record *r, const struct msg
     bool small = m->err == 0 && m->n < MSG_MAX / 2;
     bool waits = r->event == RECORD_OUTCOME || (r->event == RECORD_VERDICT && !r->denied);
     if (small && c->fd >= 0 && (waits || c->nkept)) {
-        keep(c, m, r->time_ms);
+        keep(c, r, m);
         if (!waits)
             recorder_flush(c);
         return;

@@ -544,7 +544,7 @@ static void from_recorder_to_file(void **state) {
         struct msg_in in;
         for (; msg_recv(fds[1], &in, memory, sizeof memory) == 0; messages++)
             assert_int_equal(sinks_receive(s, &in), 0);
-        loop_for(base, 10); /* the last outcome goes when its turn ends */
+        loop_for(base, 2 * RECORDER_WAIT_MS); /* the last outcome goes by itself */
     }
     assert_true(recorder_empty(c));
     assert_int_equal(messages, 5);
