@@ -6,6 +6,8 @@
 
 #include "base/secret.h"
 
+#define TAKE_MAX 64
+
 struct channel_item {
     struct channel_item *next;
     struct secret secret;
@@ -29,33 +31,67 @@ static void channel_end(struct channel *c, int err) {
         event_del(c->in);
     if (c->out)
         event_del(c->out);
+    if (c->rest)
+        event_del(c->rest);
     c->ops->closed(c, err);
 }
 
-static void channel_on_in(evutil_socket_t fd, short what, void *arg) {
-    (void)what;
-    struct channel *c = arg;
+/* Up to TAKE_MAX messages: a bound, so that one busy peer doesn't keep the loop from the others. Returns their number; the
+ * channel may have ended, or be closed. */
+static int channel_take(struct channel *c) {
     static uint8_t memory[MSG_MAX]; /* one loop, one message at a time */
-    /* a bound, so that one busy peer doesn't keep the loop from the others */
-    for (int i = 0; i < 64 && c->fd == fd && !c->ended; i++) {
+    int fd = c->fd, n = 0;
+    for (; n < TAKE_MAX && c->fd == fd && !c->ended; n++) {
         struct msg_in m;
         int r = msg_recv(fd, &m, memory, sizeof memory);
         if (r == ERR_AGAIN)
-            return;
+            break;
         if (r == 0) {
             bool secret = c->secret;
-            size_t n = m.n;
+            size_t length = m.n;
             r = c->ops->message(c, &m);
             msg_close_fds(&m);
             if (secret)
-                secret_wipe(memory, n);
+                secret_wipe(memory, length);
         }
         if (r < 0) {
             if (c->fd == fd)
                 channel_end(c, r);
-            return;
+            break;
         }
     }
+    return n;
+}
+
+static void channel_on_in(evutil_socket_t fd, short what, void *arg) {
+    struct channel *c = arg;
+    (void)what;
+    int n = channel_take(c);
+    if (!c->rest || c->fd != fd || c->ended || n == 0 || n == TAKE_MAX)
+        return;
+    const struct timeval wait = {.tv_sec = c->rest_ms / 1000, .tv_usec = c->rest_ms % 1000 * 1000};
+    if (event_add(c->rest, &wait) == 0)
+        event_del(c->in);
+}
+
+static void channel_on_rest(evutil_socket_t none, short what, void *arg) {
+    struct channel *c = arg;
+    (void)none;
+    if (event_add(c->in, NULL) < 0)
+        channel_end(c, ERR_NOMEM);
+    else
+        channel_on_in(c->fd, what, c);
+}
+
+int channel_rest(struct channel *c, unsigned ms) {
+    c->rest = event_new(event_get_base(c->in), -1, 0, channel_on_rest, c);
+    c->rest_ms = ms;
+    return c->rest ? 0 : ERR_NOMEM;
+}
+
+void channel_take_all(struct channel *c) {
+    while (c->fd >= 0 && !c->ended && channel_take(c) > 0)
+        ;
 }
 
 static void channel_on_out(evutil_socket_t fd, short what, void *arg) {
@@ -99,6 +135,8 @@ void channel_close(struct channel *c) {
         event_free(c->in);
     if (c->out)
         event_free(c->out);
+    if (c->rest)
+        event_free(c->rest);
     while (c->head) {
         struct channel_item *item = c->head;
         c->head = item->next;

@@ -36,6 +36,8 @@ struct channel {
     void *arg;
     uint32_t number; /* the caller's */
     struct event *in, *out;
+    struct event *rest; /* NULL: never rests; pending: `in` is not added */
+    unsigned rest_ms;
     struct channel_item *head, **tail;
     size_t queued;
 };
@@ -43,6 +45,12 @@ struct channel {
 int channel_open(struct channel *c, struct event_base *base, int fd, bool secret,
                  const struct channel_ops *ops, void *arg);
 void channel_close(struct channel *c);
+
+/* Messages that come within `ms` of the last ones are looked at together, when that time is over: for who gets many small
+ * ones that may wait, and is woken less often. ERR_NOMEM: it never rests. */
+int channel_rest(struct channel *c, unsigned ms);
+/* Takes what has come, also while it rests. */
+void channel_take_all(struct channel *c);
 
 static inline bool channel_is_open(const struct channel *c) {
     return c->ops && c->fd >= 0;

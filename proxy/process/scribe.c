@@ -12,6 +12,8 @@
 #include "proxy/process/role.h"
 #include "proxy/process/roles.h"
 
+#define SCRIBE_REST_MS 2 /* what workers say within it is written together */
+
 struct scribe_process {
     struct role_base role; /* first: the control channel's arg is this */
     struct channel peers[CONFIG_WORKERS_MAX];
@@ -30,6 +32,8 @@ static void stop(struct scribe_process *s) {
     if (s->stopping)
         return;
     s->stopping = true;
+    for (size_t i = 0; i < s->npeers; i++)
+        channel_take_all(&s->peers[i]);
     sinks_stop(s->sinks, on_stopped, s);
 }
 
@@ -65,7 +69,7 @@ static int add_peer(struct scribe_process *s, struct msg_in *m) {
     c->number = number;
     s->npeers++;
     s->open++;
-    return 0;
+    return channel_rest(c, SCRIBE_REST_MS);
 }
 
 /* `log_fd` is taken. */

@@ -160,6 +160,47 @@ static void what_the_reader_refuses_ends_the_channel_once(void **state) {
     event_base_free(base);
 }
 
+static void send_one(int fd, uint32_t i) {
+    uint8_t memory[256];
+    struct msg_out m;
+    build(&m, memory, sizeof memory, i, 1);
+    assert_int_equal(msg_send(fd, &m), 0);
+}
+
+/* The first message is looked at when it comes, the next ones when the rest is over, or when they are asked for. */
+static void messages_wait_while_the_channel_rests(void **state) {
+    (void)state;
+    struct event_base *base = event_base_new();
+    for (unsigned ms = 1; ms <= 3600000; ms += 3599999) {
+        struct seen seen = {.base = base};
+        struct channel a;
+        int pair[2];
+        assert_int_equal(msg_pair(pair), 0);
+        assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
+        assert_int_equal(channel_rest(&a, ms), 0);
+        send_one(pair[1], 0);
+        turn(base);
+        assert_int_equal(seen.next, 1);
+        send_one(pair[1], 1);
+        send_one(pair[1], 2);
+        if (ms == 1) {
+            while (seen.next < 3)
+                event_base_loop(base, EVLOOP_ONCE);
+        } else {
+            turn(base);
+            assert_int_equal(seen.next, 1);
+            channel_take_all(&a);
+            assert_int_equal(seen.next, 3);
+        }
+        close(pair[1]);
+        channel_take_all(&a);
+        assert_int_equal(seen.closed, ERR_EOF);
+        channel_close(&a);
+        channel_take_all(&a);
+    }
+    event_base_free(base);
+}
+
 int main(void) {
     static int secret = 1;
     const struct CMUnitTest tests[] = {
@@ -168,6 +209,7 @@ int main(void) {
         cmocka_unit_test(a_peer_that_never_reads_is_given_up),
         cmocka_unit_test(a_malformed_message_ends_the_channel),
         cmocka_unit_test(what_the_reader_refuses_ends_the_channel_once),
+        cmocka_unit_test(messages_wait_while_the_channel_rests),
     };
     return cmocka_run_group_tests_name("process channel", tests, NULL, NULL);
 }
