@@ -39,7 +39,17 @@ static bool grow(struct fetched *f) {
     return true;
 }
 
+/* Whether it is one only the keeper knows; nothing that may be one comes into a record. */
+static bool looks_secret(struct fetched *f, struct slice ref) {
+    bool looks = f->looks && (watch_whole(&f->watch, ref) != 0 || f->watch.nhits > 0);
+    f->watch.nhits = 0;
+    return looks;
+}
+
 static bool add(struct fetched *f, struct slice ref, struct slice id) {
+    f->secret = looks_secret(f, ref);
+    if (f->secret)
+        return false;
     f->bytes += ref.n + id.n;
     struct slice name = f->bytes <= RECORD_REFS_BYTES && grow(f) ? keep(f, ref) : SLICE_NONE;
     f->full = name.n == 0;
@@ -83,9 +93,10 @@ static void want_object(struct fetched *f, struct slice hex) {
     f->full |= f->wanted.n == RECORD_REFS_MAX || git_ids_add(&f->wanted, id) == GIT_IDS_NONE;
     f->from = f->nrefs;
     f->id = hex;
+    f->secret = false;
     if (!f->full)
         shown_names(f->shown, f->repo, hex, add_shown, f);
-    if (f->full || f->nrefs == f->from) {
+    if (f->full || f->secret || f->nrefs == f->from) {
         f->nrefs = f->from;
         f->bytes = bytes;
         f->omitted++;
@@ -119,7 +130,7 @@ static int want(void *arg, enum git_asked_item item, struct slice value) {
 }
 
 void fetched_read(struct fetched *f, struct slice body, const struct shown *shown,
-                  const struct shown_repo *repo) {
+                  const struct shown_repo *repo, const struct watch_table *secrets) {
     struct git_asked asked;
     char *room;
     fetched_release(f);
@@ -127,11 +138,15 @@ void fetched_read(struct fetched *f, struct slice body, const struct shown *show
     f->repo = repo;
     buf_init(&f->text, RECORD_REFS_BYTES);
     f->full = buf_reserve(&f->text, RECORD_REFS_BYTES, &room) != 0;
+    f->looks = secrets != NULL;
+    if (f->looks && watch_init(&f->watch, secrets, NULL))
+        f->full = true;
     bool read = git_asked_read(&asked, body, true, want, f, NULL) == 0;
     if (read || asked.command != GIT_ASKED_PROBE)
         f->command = command_name(asked.command);
     f->omitted += !read;
     git_ids_release(&f->wanted);
+    watch_release(&f->watch);
     buf_trim(&f->text);
 }
 

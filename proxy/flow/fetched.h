@@ -8,6 +8,7 @@
 #define PROXY_FLOW_FETCHED_H
 
 #include "proxy/codec/git_ids.h"
+#include "proxy/codec/watch.h"
 #include "proxy/record/record.h"
 #include "proxy/flow/shown.h"
 
@@ -16,22 +17,26 @@ struct fetched {
     struct record_ref
         *refs; /* `ref` and, but for what was wanted by its name, `new`; one object's are together */
     size_t nrefs;
-    uint64_t omitted; /* wants that stand for no ref that is known, or that there is no room for */
+    uint64_t
+        omitted; /* wants that stand for no ref that is known, or that there is no room for, or whose ref's name looks
+                         as if a secret of the vault's were in it */
 
     /* private */
     const struct shown *shown;
     const struct shown_repo *repo;
     size_t room, bytes;
-    bool full;
+    bool full, secret; /* no room is left; a name looks like a secret */
+    bool looks;        /* for secrets, with this */
+    struct watch watch;
     struct slice id; /* whose refs are added, … */
     size_t from;     /* … which begin here */
     struct git_ids wanted;
     struct buf text;
 };
 
-/* `body` is the fetch, decoded; it need not be well-formed. */
+/* `body` is the fetch, decoded; it need not be well-formed. What looks like a secret is told by `secrets`. */
 void fetched_read(struct fetched *f, struct slice body, const struct shown *shown,
-                  const struct shown_repo *repo);
+                  const struct shown_repo *repo, const struct watch_table *secrets);
 void fetched_release(struct fetched *f);
 
 #endif

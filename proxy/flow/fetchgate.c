@@ -412,7 +412,7 @@ static void gate_judge(struct xchg *x, struct slice body) {
     buf_init(&clean, body.n);
     int r = git_asked_read(f, body, gate->limited, NULL, NULL, gate->limited ? &clean : NULL);
     if (r == 0)
-        fetched_read(&gate->fetched, body, x->box->shown, &gate->repo);
+        fetched_read(&gate->fetched, body, x->box->shown, &gate->repo, x->box->engine->watched);
     if (r == 0 && f->command == GIT_ASKED_BUNDLE_URI && !gate_extra(x, FACTS_BUNDLE_URI))
         gate_refuse_extra(x, FACTS_BUNDLE_URI);
     else if (r == 0 && f->packfile_uris && !gate_extra(x, FACTS_PACKFILE_URIS))
