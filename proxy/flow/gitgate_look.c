@@ -7,8 +7,10 @@
  * What a push brings counts, too, if a server's branch holds it already and git sends it once more, as it does where it has
  * not the branch's tip; so before a refusal the history from those tips down to what was pushed is asked for, and all is looked
  * at anew. What the answer needs beyond that is asked for, kind
- * after kind, and the ref is looked at anew; all of it within the limits of gitask.h. Long work is done a slice in each
- * turn of the loop.
+ * after kind, and the ref is looked at anew; all of it within the limits of gitask.h. What does not depend on the
+ * old id of one ref is put off until all refs have been looked at, and asked for at once: trees, merge bases' history, and
+ * which of the commits that created branches stand upon are the server's own. Long work is done a slice in each turn of the
+ * loop.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -34,7 +36,16 @@ struct look_ref {
     struct git_changes changes;
 };
 
-enum look_ask { LOOK_BRANCHES, LOOK_COMMITS, LOOK_TREES_OF, LOOK_TREES, LOOK_HISTORY, LOOK_BASES, LOOK_TIPS };
+enum look_ask {
+    LOOK_COMMITS,
+    LOOK_TREES_OF,
+    LOOK_TREES,
+    LOOK_HISTORY,
+    LOOK_NEEDS, /* how many kinds a ref can need */
+    LOOK_BRANCHES,
+    LOOK_BASES,
+    LOOK_TIPS
+};
 
 struct gate_look {
     struct xchg *x;
@@ -47,8 +58,11 @@ struct gate_look {
     bool asked_tips;       /* the way from there to what was pushed was asked for */
     bool asked_bases;      /* what deltas of the pack are made of was asked for */
     struct git_ids tips;
+    struct git_ids own; /* part of their history, as the server says */
     enum look_ask asked;
     struct git_ids asked_ids;
+    bool of_all;                      /* the question is not about one ref alone */
+    struct git_ids later[LOOK_NEEDS]; /* of refs that were put off: what is to be asked for */
     unsigned rounds;
     size_t texts; /* bytes of what was found, in the push's memory */
     struct event *turn;
@@ -66,6 +80,9 @@ void gitgate_look_free(struct gate_look *look) {
     free(look->refs);
     git_ids_release(&look->asked_ids);
     git_ids_release(&look->tips);
+    git_ids_release(&look->own);
+    for (size_t kind = 0; kind < LOOK_NEEDS; kind++)
+        git_ids_release(&look->later[kind]);
     git_memory_give(look->objects->memory, look->texts);
     if (look->turn)
         event_free(look->turn);
@@ -183,26 +200,80 @@ static int look_ask_branches(struct gate_look *look) {
     return gitask_refs(look->x->gate->ask, "refs/heads/", LOOK_PURPOSE, look_branch, look_done, look);
 }
 
+/* What can't be known without one more answer. */
+static int look_asked(struct gate_look *look, int r) {
+    const char *failed = r ? gitask_failed(look->x->gate->ask) : NULL;
+    if (failed)
+        errmsg_set(&look->unknown, r, "the server was asked in vain: %.900s", failed);
+    return r;
+}
+
+static const struct git_ids *look_need(const struct gate_look *look, size_t kind) {
+    const struct git_needs *needs = &look->refs[look->at].changes.needs;
+    const struct git_ids *kinds[LOOK_NEEDS] = {&needs->commits, &needs->trees_of, &needs->trees,
+                                               &needs->history};
+    return kinds[kind];
+}
+
 /* Asks for what the ref's answer needs first. 0: look_done will be called. */
 static int look_ask(struct gate_look *look) {
-    struct gitgate *gate = look->x->gate;
-    const struct git_needs *needs = &look->refs[look->at].changes.needs;
+    size_t kind = LOOK_COMMITS;
     int r = look_round(look);
     if (r)
         return r;
-    if (look_wants_branches(look)) {
-        r = look_ask_branches(look);
-    } else if (needs->commits.n) {
-        r = look_fetch(look, LOOK_COMMITS, &needs->commits, &look->objects->settled);
-    } else if (needs->trees_of.n) {
-        r = look_fetch(look, LOOK_TREES_OF, &needs->trees_of, NULL);
-    } else if (needs->trees.n) {
-        r = look_fetch(look, LOOK_TREES, &needs->trees, NULL);
-    } else {
-        r = look_fetch(look, LOOK_HISTORY, &needs->history, NULL);
-    }
-    if (r && gitask_failed(gate->ask))
-        errmsg_set(&look->unknown, r, "the server was asked in vain: %.900s", gitask_failed(gate->ask));
+    if (look_wants_branches(look))
+        return look_asked(look, look_ask_branches(look));
+    while (kind + 1 < LOOK_NEEDS && look_need(look, kind)->n == 0)
+        kind++;
+    return look_asked(look, look_fetch(look, (enum look_ask)kind, look_need(look, kind),
+                                       kind == LOOK_COMMITS ? &look->objects->settled : NULL));
+}
+
+/* Does what the ref needs hang on nothing that is settled for it alone? */
+static bool look_may_wait(const struct gate_look *look) {
+    bool create = look->x->gate->refs[look->at].op == FACTS_CREATE;
+    return !look->again && !look_wants_branches(look) && (create || look_need(look, LOOK_COMMITS)->n == 0);
+}
+
+/* The ref comes again when what it needs has been asked for, with what others need. */
+static int look_put_off(struct gate_look *look) {
+    for (size_t kind = 0; kind < LOOK_NEEDS; kind++)
+        for (size_t i = 0; i < look_need(look, kind)->n; i++)
+            if (git_ids_add(&look->later[kind], git_ids_at(look_need(look, kind), i)) == GIT_IDS_NONE)
+                return look_fails(look, ERR_NOMEM, "out of memory");
+    git_changes_release(&look->refs[look->at].changes);
+    look->at++;
+    look->begun = false;
+    return 0;
+}
+
+static int look_settle(struct gate_look *look, const uint8_t *old) {
+    git_objects_unsettle(look->objects);
+    int r = old ? git_objects_settle(look->objects, old) : 0;
+    for (size_t i = 0; r == 0 && i < look->tips.n; i++)
+        r = git_objects_settle(look->objects, git_ids_at(&look->tips, i));
+    for (size_t i = 0; r == 0 && i < look->own.n; i++)
+        r = git_objects_settle(look->objects, git_ids_at(&look->own, i));
+    return r;
+}
+
+/* All refs have been looked at: asks for the first kind of what those need that were put off. 0: look_done will be called. */
+static int look_ask_later(struct gate_look *look) {
+    size_t kind = 0;
+    while (kind < LOOK_NEEDS && look->later[kind].n == 0)
+        kind++;
+    if (kind == LOOK_NEEDS)
+        return ERR_EOF;
+    int r = look_round(look);
+    if (r == 0)
+        r = look_settle(look, NULL);
+    if (r == 0)
+        r = look_asked(look, look_fetch(look, (enum look_ask)kind, &look->later[kind],
+                                        kind == LOOK_COMMITS ? &look->objects->settled : NULL));
+    for (kind = 0; kind < LOOK_NEEDS; kind++)
+        git_ids_release(&look->later[kind]);
+    look->at = 0;
+    look->of_all = true;
     return r;
 }
 
@@ -276,20 +347,16 @@ static void look_settle_rest(struct gate_look *look) {
     for (size_t i = 0; i < look->asked_ids.n; i++) {
         const uint8_t *id = git_ids_at(&look->asked_ids, i);
         const struct git_object *object = git_objects_find(look->objects, id);
-        if (!object || object->context)
+        if (object && !object->context)
+            continue;
+        if (look->of_all)
+            (void)git_ids_add(&look->own, id);
+        else
             (void)git_objects_settle(look->objects, id);
     }
 }
 
 /* ---- the way through ---- */
-
-static int look_settle(struct gate_look *look, const uint8_t *old) {
-    git_objects_unsettle(look->objects);
-    int r = old ? git_objects_settle(look->objects, old) : 0;
-    for (size_t i = 0; r == 0 && i < look->tips.n; i++)
-        r = git_objects_settle(look->objects, git_ids_at(&look->tips, i));
-    return r;
-}
 
 static int look_begin(struct gate_look *look) {
     const struct facts_ref *ref = &look->x->gate->refs[look->at];
@@ -313,7 +380,7 @@ static void look_again(struct gate_look *look) {
         return;
     git_changes_release(&look->refs[look->at].changes);
     look->begun = false;
-    look->again = look->asked != LOOK_BRANCHES && look->asked != LOOK_TIPS;
+    look->again = !look->of_all && look->asked != LOOK_BRANCHES && look->asked != LOOK_TIPS;
 }
 
 /* A ref before this one that went the same way, so that it was brought the same. */
@@ -330,9 +397,11 @@ static const struct facts_brought *look_same(const struct gate_look *look) {
 static int look_step(struct gate_look *look) {
     static const struct timeval now = {0, 0};
     struct gitgate *gate = look->x->gate;
-    if (look->at == gate->nrefs)
-        return ERR_EOF;
-    if (gate->refs[look->at].op == FACTS_DELETE) {
+    if (look->at == gate->nrefs) {
+        int r = look_ask_later(look);
+        return r ? r : ERR_INCOMPLETE;
+    }
+    if (gate->refs[look->at].op == FACTS_DELETE || gate->refs[look->at].brought) {
         look->at++;
         return 0;
     }
@@ -349,6 +418,9 @@ static int look_step(struct gate_look *look) {
     if (r)
         return look_fails(look, r, c->error.text[0] ? c->error.text : err_text(r));
     if (look_wants_branches(look) || !git_changes_complete(c)) {
+        if (look_may_wait(look))
+            return look_put_off(look);
+        look->of_all = false;
         r = look_ask(look);
         return r ? r : ERR_INCOMPLETE;
     }
@@ -441,6 +513,9 @@ bool gitgate_look(struct xchg *x) {
     if (look) {
         *look = (struct gate_look){.x = x, .objects = gitproof_objects(gate->proof), .bases = true};
         git_ids_init_in(&look->tips, look->objects->id_size, look->objects->memory);
+        git_ids_init_in(&look->own, look->objects->id_size, look->objects->memory);
+        for (size_t kind = 0; kind < LOOK_NEEDS; kind++)
+            git_ids_init_in(&look->later[kind], look->objects->id_size, look->objects->memory);
         look->refs = calloc(gate->nrefs, sizeof *look->refs);
         look->nrefs = look->refs ? gate->nrefs : 0;
         look->turn = evtimer_new(x->box->engine->config.base, look_turn, look);

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Hundreds of refs pushed at once under a rule about paths: what the server has to be asked for is asked for all of them together."""
+import asks
+import pushes
+import tap
+
+REPO = pushes.REPO
+N = 300
+POLICY = pushes.FETCH + ("allow push https://g.test/acme/app refs/heads/fix/* create update with forge\n"
+                         "deny push https://g.test/acme/app paths .github/**\n")
+PUSH = r"""
+python3 - <<'END' | git fast-import --quiet
+for i in range(%d):
+    path = ".github/ci" if i == %s else "src/%%d/f" %% i
+    print("commit refs/heads/fix/%%d\ncommitter S <s@example.com> %%d +0000\ndata 2\nc\nfrom refs/remotes/origin/%s^0\nM 100644 inline %%s\ndata 7\nx%%06d\n"
+          %% (i, 1700009000 + i, i, path, i))
+END
+git push -q --thin origin 'refs/heads/fix/*:refs/heads/fix/*' && echo passed || echo refused-$?
+"""
+
+
+def commits(refs, parent=""):
+    """For fast-import: a commit upon each ref of the list, or upon a parent, that changes something in each of three folders."""
+    return "".join("commit %s\ncommitter S <s@example.com> %d +0000\ndata 2\nm\n%sM 100644 inline .github/ci\ndata 6\n%06d\nM 100644 inline src/%d/a\ndata 2\na\nM 100644 inline docs/%d\ndata 2\na\n"
+                   % (ref, 1700000000 + i, "from %s\n" % parent if parent else "", i, i, i) for i, ref in enumerate(refs)).encode()
+
+
+def each_passes_or_all_are_refused(t, parent, own, most):
+    git = pushes.serve(t, repo=False)
+    git.create(REPO, empty=True)
+    git.git(REPO, "fast-import", "--quiet", stdin=commits(["refs/heads/main"] * (N + 1)))
+    if own:
+        git.git(REPO, "fast-import", "--quiet", stdin=commits(["refs/heads/fix/%d" % i for i in range(N)], "refs/heads/main^0"))
+    before = git.refs(REPO)
+    for bad in (N - 7, None):
+        asked = len(asks.asked(git))
+        r = pushes.run(git, POLICY, pushes.CLONE + PUSH % (N, bad, parent), timeout=150)
+        questions = len(asks.asked(git)) - asked
+        print("# %d questions, %.1f s" % (questions, r.seconds))
+        tap.ok(questions <= most, questions)
+        if bad is None:
+            tap.contains(r.out, "passed", str(r))
+            tap.equal(len(set(git.refs(REPO).values()) - set(before.values())), N)
+        else:
+            tap.contains(r.out, "refused-1", str(r))
+            tap.contains(r.err, "remote: exeat: push refused: refs/heads/fix/%d: " % bad)
+            tap.contains(r.err, " changes .github/ci")
+            tap.equal(git.refs(REPO), before)
+
+
+@tap.test(timeout=400)
+def each_upon_a_branch_of_its_own(t):
+    each_passes_or_all_are_refused(t, "fix/%d", True, 12)
+
+
+@tap.test(timeout=400)
+def each_created_at_another_commit_of_main(t):
+    each_passes_or_all_are_refused(t, "main~%d", False, 16)
+
+
+if __name__ == "__main__":
+    tap.main()
