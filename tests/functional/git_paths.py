@@ -183,6 +183,54 @@ def what_main_holds_and_is_sent_once_more_is_not_brought(t):
 
 
 @tap.test(timeout=200)
+def nor_are_those_who_made_it(t):
+    """Authors and committers of what main holds are not asked about where git sends it once more; of all else they are."""
+    git = serve(t)
+    git.git(REPO, "tag", "-d", "base", "v2", "v3")
+    before = git.refs(REPO)
+    old = ("git checkout -q -b n origin/main~1; export GIT_AUTHOR_EMAIL=own@x GIT_COMMITTER_EMAIL=own@x; put mine 2; ci own; %s git branch -D -q main fix/1; "
+           "git remote remove origin; git remote add origin https://g.test/acme/app.git; rm -rf .git/logs .git/FETCH_HEAD .git/ORIG_HEAD; git gc -q --prune=now; git rev-list HEAD | wc -l; ")
+    again = "git filter-branch -f --msg-filter 'sed s/v2/v2x/' HEAD 2>/dev/null >&2; rm -rf .git/refs/original;"
+    for who in ("author", "committer"):
+        policy = pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* create %s *<own@x> with forge\n" % who
+        r = push(git, policy, old % "", ref="refs/heads/fix/n")
+        passes(git, r, "refs/heads/fix/n")
+        tap.equal(r.out.split()[0], "3")
+        git.git(REPO, "update-ref", "-d", "refs/heads/fix/n")
+        r = push(git, policy, old % again, ref="refs/heads/fix/n")
+        refused(git, r, before, "has the %s " % who)
+
+
+GZIPPED = r"""cat > ../g.py <<'END'
+import gzip, subprocess
+def git(*a, stdin=None): return subprocess.run(("git",) + a, input=stdin, stdout=subprocess.PIPE, check=True).stdout
+old, new = git("rev-parse", "origin/fix/1", "HEAD").decode().split()
+line = ("%s %s refs/heads/fix/1\0 report-status" % (old, new)).encode()
+pack = git("pack-objects", "-q", "--revs", "--thin", "--stdout", stdin=("%s\n^%s\n" % (new, old)).encode())
+open("../body", "wb").write(gzip.compress(b"%04x%s0000" % (len(line) + 4, line) + pack))
+END
+python3 ../g.py; curl -sS -H 'Content-Encoding: gzip' -H 'Content-Type: application/x-git-receive-pack-request' -H 'Expect:' \
+    --data-binary @../body https://g.test/acme/app.git/git-receive-pack | tr -d '\000'; echo; git rev-parse HEAD
+"""
+
+
+@tap.test(timeout=120)
+def a_push_in_a_gzip_body(t):
+    """Short and long: judged whole, and as it streams."""
+    git = serve(t)
+    before = git.refs(REPO)
+    start = CLONE + PUT + "git checkout -q fix/1; "
+    for more in ("", BIG):
+        r = pushes.run(git, POLICY, start + more + "put .github/ci mine; ci c; " + GZIPPED)
+        tap.contains(r.out, "ng refs/heads/fix/1 exeat: ", str(r))
+        tap.contains(r.verdict(verdict="deny")["reason"], " changes .github/ci")
+        tap.equal(git.refs(REPO), before)
+    r = pushes.run(git, POLICY, start + "put src/a 2; ci c; " + GZIPPED)
+    tap.contains(r.out, "ok refs/heads/fix/1", str(r))
+    tap.equal(git.refs(REPO)["refs/heads/fix/1"], r.out.split()[-1])
+
+
+@tap.test(timeout=200)
 def all_refs_stand_or_fall_together(t):
     git = serve(t)
     before = git.refs(REPO)
