@@ -4,6 +4,7 @@ import client
 import h2
 import pushes
 import tap
+from gitserver import Narrow
 from pushes import CLONE, REPO, posts, run, serve
 
 URL = "https://g.test/acme/app.git"
@@ -66,6 +67,15 @@ def refused_by_the_list_and_by_the_pack(t, git_run, protocol):
 
 
 @each_protocol
+def a_credential_that_is_refused(t, git_run, protocol):
+    git = serve(t, cls=Narrow)
+    r = git_run(git, CLONE + "set +e; " + FILL % 100 + "git push origin HEAD:fix/short; " + FILL % 3000000 + "git push origin HEAD:fix/long")
+    for name in ("short", "long"):
+        tap.contains(r.err, "HEAD -> fix/%s (exeat: g.test refused the credential forge (status 401) [" % name)
+    tap.equal(sorted(git.refs(REPO)), ["refs/heads/main"])
+
+
+@each_protocol
 def fetches_of_all_kinds(t, git_run, protocol):
     git = serve(t)
     commits = "".join("commit refs/heads/many/%d\ncommitter S <s@example.com> %d +0000\ndata 2\nc\nM 100644 inline f/%d\ndata 2\nc\n"
@@ -75,8 +85,10 @@ def fetches_of_all_kinds(t, git_run, protocol):
                 "git clone -q --filter=blob:none --no-checkout %(url)s p; git -C p cat-file -p origin/main:README; "
                 "git -c protocol.version=0 clone -q --single-branch -b main %(url)s o; git -C o %(long)s fetch -q origin '+refs/heads/many/*:refs/many/*'; "
                 "git clone -q --single-branch -b main %(url)s w; git -C w %(long)s fetch -q origin '+refs/heads/many/*:refs/many/*'; "
-                "for r in o w; do git -C $r for-each-ref refs/many | wc -l; git -C $r fsck; done" % {"url": URL, "long": LONG})
-    tap.equal((r.code, r.out.split()), (0, ["hello", "1500", "1500"]), str(r))
+                "git clone -q --no-checkout %(url)s g; "  # its request is compressed
+                "for r in o w g; do git -C $r for-each-ref 'refs/many' 'refs/remotes/origin/many' | wc -l; git -C $r fsck; done" % {"url": URL, "long": LONG})
+    tap.equal((r.code, r.out.split()), (0, ["hello", "1500", "1500", "1500"]), str(r))
+    tap.ok(any(h.request.header("content-encoding") == "gzip" for h in git.hits))
     tap.equal(spoken(r, "git-upload-pack"), {protocol} if protocol == "http/1.1" else {protocol, "http/1.1"})
     tap.equal(spoken(r, "git-upload-pack", long=True), {"http/1.1"})
 

@@ -4,7 +4,7 @@ import re
 
 import raw
 import tap
-from gitserver import GitServer
+from gitserver import GitServer, Narrow
 from pushes import CLONE, FETCH, REPO, run, serve
 
 PUSH = "allow push https://g.test/acme/app "
@@ -286,13 +286,6 @@ class Gone(GitServer):
             connection.close("abrupt")
             return
         super()._backend(connection, request, hit)
-
-
-class Narrow(GitServer):
-    """It wants another user for a push than for what comes before it."""
-
-    def _may(self, hit):
-        return super()._may(hit) and not (hit.method == "POST" and hit.path.endswith("git-receive-pack"))
 
 
 @tap.test

@@ -213,3 +213,10 @@ class GitServer(raw.Listener):
             connection.close("abrupt")
             return
         connection.send(b"0\r\n\r\n")
+
+
+class Narrow(GitServer):
+    """It wants another user for a push than for what comes before it."""
+
+    def _may(self, hit):
+        return super()._may(hit) and not (hit.method == "POST" and hit.path.endswith("git-receive-pack"))
