@@ -143,6 +143,37 @@ def fsck_refuses_with_the_pack_unpacked_or_kept(t):
         tap.equal((objects(git), git.refs(REPO)), (before, refs))
 
 
+@tap.test(timeout=200)
+def a_hook_refuses_all_before_anything_is_kept(t):
+    """pre-receive, with the pack unpacked or kept, checked or not, in a repository of either kind of ids"""
+    for sha256, fsck, limit in ((False, "false", "1"), (False, "true", "100000"), (True, "true", "1"), (True, "false", "100000")):
+        git = serve(t, repo=False)
+        git.create(REPO, sha256=sha256, config={"receive.fsckObjects": fsck, "receive.unpackLimit": limit})
+        hook(git, "pre-receive", "#!/bin/sh\ncat >/dev/null\necho closed for today >&2\nexit 1\n")
+        before, refs = objects(git), git.refs(REPO)
+        r = run(git, ANY, CLONE + CHANGE + "git push origin HEAD:refs/heads/one HEAD:main || echo exit $?")
+        tap.contains(r.out, "exit 1")
+        tap.contains(r.err, "remote: closed for today")
+        tap.contains(r.err, " ! [remote rejected] HEAD -> one (pre-receive hook declined)")
+        tap.equal(said(r), [("refs/heads/main", "refused: pre-receive hook declined"), ("refs/heads/one", "refused: pre-receive hook declined")])
+        tap.equal((objects(git), git.refs(REPO)), (before, refs))
+        os.unlink(os.path.join(git.path(REPO), "hooks/pre-receive"))
+        r = run(git, ANY, CLONE + CHANGE + "git push -q origin HEAD:refs/heads/one HEAD:main")
+        tap.equal(said(r), [("refs/heads/main", "ok"), ("refs/heads/one", "ok")])
+
+
+@tap.test
+def a_server_that_takes_no_pushes(t):
+    """http.receivepack off: the server's own no, which is shown and recorded as an outcome"""
+    git = serve(t, repo=False)
+    git.create(REPO, config={"http.receivepack": "false"})
+    r = run(git, ANY, CLONE + CHANGE + "git push origin HEAD:refs/heads/one || echo exit $?")
+    tap.contains(r.out, "exit 128")
+    tap.contains(r.err, "fatal: unable to access 'https://g.test/acme/app.git/': The requested URL returned error: 403")
+    verdict = [v for v in r.verdicts() if v["git"]["service"] == "git-receive-pack"]
+    tap.equal([(v["verdict"], r.outcome_of(v)["status"]) for v in verdict], [("allow", 403)])
+
+
 @tap.test(timeout=300)
 def what_is_cut_off_is_thrown_away_by_the_server(t):
     """what is cut off is thrown away by the server, whichever way it takes packs in"""
