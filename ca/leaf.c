@@ -28,6 +28,7 @@ struct leaf {
 struct leaf_cache {
     struct leaf_config config;
     OSSL_LIB_CTX *bare;
+    OSSL_PROVIDER *none; /* in it */
     EVP_PKEY *key;
     SSL_CTX *ctx;
     unsigned char *spki;
@@ -195,12 +196,10 @@ int leaf_use(SSL *ssl, X509 *cert, struct slice name) {
  * leaf is read in a library context that has no decoders (no algorithms at all), its key is compared byte by
  * byte, and the object that we have takes its place.
  */
-static OSSL_LIB_CTX *make_bare(void) {
-    OSSL_LIB_CTX *bare = OSSL_LIB_CTX_new();
-    if (bare && OSSL_PROVIDER_load(bare, "null"))
-        return bare;
-    OSSL_LIB_CTX_free(bare);
-    return NULL;
+static bool make_bare(struct leaf_cache *cache) {
+    cache->bare = OSSL_LIB_CTX_new();
+    cache->none = cache->bare ? OSSL_PROVIDER_load(cache->bare, "null") : NULL;
+    return cache->none != NULL;
 }
 
 /*
@@ -355,8 +354,7 @@ int leaf_cache_new(const struct leaf_config *config, struct leaf_cache **out, st
         buckets *= 2;
     cache->mask = buckets - 1;
     cache->buckets = calloc(buckets, sizeof(struct leaf *));
-    cache->bare = make_bare();
-    cache->key = cache->bare ? make_key(cache->bare) : NULL;
+    cache->key = make_bare(cache) ? make_key(cache->bare) : NULL;
     cache->spki_n = cache->key ? i2d_PUBKEY(cache->key, &cache->spki) : -1;
     cache->ctx = cache->spki_n > 0 && cache->spki_n <= CA_SPKI_MAX ? make_ctx(config, cache->key) : NULL;
     if (!cache->buckets || !cache->ctx ||
@@ -384,6 +382,8 @@ void leaf_cache_free(struct leaf_cache *cache) {
     OPENSSL_free(cache->spki);
     SSL_CTX_free(cache->ctx);
     EVP_PKEY_free(cache->key);
+    if (cache->none)
+        OSSL_PROVIDER_unload(cache->none);
     OSSL_LIB_CTX_free(cache->bare);
     free(cache);
 }
