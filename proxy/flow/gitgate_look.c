@@ -374,13 +374,16 @@ static int look_begin(struct gate_look *look) {
     return git_changes_init(&look->refs[look->at].changes, look->objects, create ? NULL : old, young, flags);
 }
 
-/* The ref is looked at anew; what is settled for it stays. */
+/*
+ * The ref is looked at anew; what is settled for it stays. After a question of all refs there is none: those that were put off
+ * have let go of their changes, and those that were not need theirs, which `brought` points into.
+ */
 static void look_again(struct gate_look *look) {
-    if (look->at == look->nrefs)
+    if (look->at == look->nrefs || look->of_all)
         return;
     git_changes_release(&look->refs[look->at].changes);
     look->begun = false;
-    look->again = !look->of_all && look->asked != LOOK_BRANCHES && look->asked != LOOK_TIPS;
+    look->again = look->asked != LOOK_BRANCHES && look->asked != LOOK_TIPS;
 }
 
 /* A ref before this one that went the same way, so that it was brought the same. */
