@@ -27,7 +27,8 @@ struct listing {
 static int on_socket(const struct nlmsghdr *h, void *arg) {
     struct listing *l = arg;
     const struct nlattr *a;
-    char path[sizeof((struct sockaddr_un *)0)->sun_path + 1];
+    /* the kernel counts its own zero, which stands behind sun_path where a name fills that: such a name has one byte more */
+    char path[sizeof((struct sockaddr_un *)0)->sun_path + 2];
     const struct unix_diag_msg *m = mnl_nlmsg_get_payload(h);
     if (mnl_nlmsg_get_payload_len(h) < sizeof *m)
         return MNL_CB_OK;

@@ -16,10 +16,11 @@
 #include "netns/hostsockets.h"
 
 #define FOUND_MAX 16
+#define NAME_SIZE (sizeof((struct sockaddr_un *)0)->sun_path + 1)
 
 struct scene {
     char dir[32];
-    char found[FOUND_MAX][16]; /* names in `dir` */
+    char found[FOUND_MAX][NAME_SIZE]; /* names in `dir` */
     size_t n;
     int stop; /* returned from the first call on */
 };
@@ -97,10 +98,38 @@ static void test_kinds_by_proc(void **state) {
     assert_kinds(hostsockets_read);
 }
 
+/* A name may fill sun_path, and has no zero at its end then: the longest that bind takes. */
+static void assert_longest(list_fn *list) {
+    struct scene s = {.dir = "/tmp/exeat-sockets.XXXXXX"};
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    char path[sizeof a.sun_path + 1];
+    assert_non_null(mkdtemp(s.dir));
+    memset(path, 'x', sizeof a.sun_path);
+    path[sizeof a.sun_path] = '\0';
+    memcpy(path, s.dir, strlen(s.dir));
+    path[strlen(s.dir)] = '/';
+    memcpy(a.sun_path, path, sizeof a.sun_path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(list(on_path, &s, NULL), 0);
+    assert_int_equal(count(&s, path + strlen(s.dir) + 1), 1);
+    close(fd);
+    unlink(path);
+    rmdir(s.dir);
+}
+
+static void test_longest(void **state) {
+    (void)state;
+    assert_longest(hostsockets_each);
+    assert_longest(hostsockets_read);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_kinds_by_proc),
+        cmocka_unit_test(test_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
