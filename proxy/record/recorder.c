@@ -231,6 +231,9 @@ struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void
 void recorder_free(struct recorder *c) {
     if (!c)
         return;
+    /* outcomes of what was broken off by the very end */
+    if (c->fd >= 0)
+        recorder_flush(c);
     if (c->readable)
         event_free(c->readable);
     if (c->writable)

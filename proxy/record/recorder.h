@@ -24,11 +24,12 @@ struct recorder;
  * and from the event loop, when the scribe has closed its end: the worker must end. NULL when memory is
  * short. */
 struct recorder *recorder_new(struct event_base *base, int fd, void (*gone)(void *arg), void *arg);
+/* What still waits for others to go with is handed over before, if the kernel takes it at once. */
 void recorder_free(struct recorder *c);
 
 /* Hands a record over. A refusal or a gap is with the kernel, in the queue, or counted when this returns; all else is
- * when recorder_flush has returned, or the loop's turn (of outcomes: RECORDER_WAIT_MS) has ended. Returns the record as record_encode has it, borrowed until
- * the next call; SLICE_NONE if it is too long. */
+ * when recorder_flush has returned, or the loop's turn (of outcomes: RECORDER_WAIT_MS) has ended. Returns the record
+ * as record_encode has it, borrowed until the next call; SLICE_NONE if it is too long. */
 struct slice recorder_send(struct recorder *c, const struct record *r);
 void recorder_flush(struct recorder *c);
 

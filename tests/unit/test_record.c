@@ -445,6 +445,26 @@ static void a_dead_scribe(void **state) {
     event_base_free(base);
 }
 
+/* An outcome waits for others to go with; the end does not take it away. */
+static void the_last_outcome_goes_at_the_end(void **state) {
+    (void)state;
+    static uint8_t memory[MSG_MAX];
+    struct event_base *base = event_base_new();
+    int fds[2];
+    assert_int_equal(msg_pair(fds), 0);
+    struct recorder *c = recorder_new(base, fds[0], NULL, NULL);
+    struct record r = a_record();
+    struct msg_in in;
+    r.event = RECORD_OUTCOME;
+    recorder_send(c, &r);
+    assert_int_equal(msg_recv(fds[1], &in, memory, sizeof memory), ERR_AGAIN);
+    recorder_free(c);
+    assert_int_equal(msg_recv(fds[1], &in, memory, sizeof memory), 0);
+    assert_int_equal(in.type, RECORD_BATCH);
+    close(fds[1]);
+    event_base_free(base);
+}
+
 static void options_are_shown_without_their_values(void **state) {
     (void)state;
     static const struct slice some[] = {SLICE("ci.skip"), SLICE("ci.variable=TOKEN=SECRET-A"), SLICE("a=\nb"),
@@ -467,13 +487,21 @@ static void options_are_shown_without_their_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(urls_hide_values), cmocka_unit_test(options_are_shown_without_their_values),
-        cmocka_unit_test(urls_are_bounded), cmocka_unit_test(json_has_the_keys),
-        cmocka_unit_test(lines_for_people), cmocka_unit_test(lines_can_not_draw),
-        cmocka_unit_test(loudness),         cmocka_unit_test(fields_are_the_same),
-        cmocka_unit_test(lfs_is_told),      cmocka_unit_test(messages_come_back),
-        cmocka_unit_test(the_largest_fits), cmocka_unit_test(hostile_messages),
-        cmocka_unit_test(a_slow_scribe),    cmocka_unit_test(a_dead_scribe),
+        cmocka_unit_test(urls_hide_values),
+        cmocka_unit_test(options_are_shown_without_their_values),
+        cmocka_unit_test(urls_are_bounded),
+        cmocka_unit_test(json_has_the_keys),
+        cmocka_unit_test(lines_for_people),
+        cmocka_unit_test(lines_can_not_draw),
+        cmocka_unit_test(loudness),
+        cmocka_unit_test(fields_are_the_same),
+        cmocka_unit_test(lfs_is_told),
+        cmocka_unit_test(messages_come_back),
+        cmocka_unit_test(the_largest_fits),
+        cmocka_unit_test(hostile_messages),
+        cmocka_unit_test(a_slow_scribe),
+        cmocka_unit_test(a_dead_scribe),
+        cmocka_unit_test(the_last_outcome_goes_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
