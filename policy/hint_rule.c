@@ -177,6 +177,8 @@ static bool put_refs(const struct policy *p, const struct facts *f, unsigned lev
         if (push)
             buf_printf(out, " %s", facts_op_name(ref->op));
         different |= put_parts(p, f, ref, level, out);
+        if (ref->unproved && one.reason != REASON_UNPROVED) /* nobody has tried to prove it */
+            buf_puts(out, "  # update, if it is a fast-forward");
     }
     return shown && different;
 }

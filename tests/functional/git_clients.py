@@ -186,7 +186,7 @@ func main() {
 '''
 
 WHY = [
-    ("main", "no rule allows a push to this ref", "allow push https://g.test/acme/app refs/heads/main force"),
+    ("main", "no rule allows a push to this ref", "allow push https://g.test/acme/app refs/heads/main force  # update, if it is a fast-forward"),
     ("fix/1", None, None),
     ("fix/1", "denied by test.policy:3: commit COMMIT changes .github/x", None),
     ("fix/1", "no rule allows force of this ref", "allow push https://g.test/acme/app refs/heads/fix/1 force"),

@@ -60,7 +60,7 @@ def case(t, rules, refs, want, before=CHANGE, cls=GitServer):
 def a_ref_that_no_rule_names(t):
     case(t, PUSH + "refs/heads/fix/* with forge", "HEAD:main",
          "remote: exeat: push refused: refs/heads/main: " + NO_RULE + "\n"
-         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/main force\n"
+         "remote: exeat: to permit: allow push https://g.test/acme/app refs/heads/main force  # update, if it is a fast-forward\n"
          + SENT + rejected("HEAD -> main", NO_RULE) + FAILED)
 
 
