@@ -209,7 +209,7 @@ static void take_endpoint(struct request *r) {
         r->f.kind = FACTS_GIT_PUSH;
 }
 
-/* [REF | also WORD] */
+/* [REF | also WHAT] */
 static int take_fetched(struct request *r, int argc, char **argv, struct errmsg *msg) {
     if (strcmp(argv[0], "also") == 0 && argc == 2 && facts_extra_of(slice_str(argv[1]), &r->f.extra))
         return 0;
@@ -223,7 +223,7 @@ static int take_fetched(struct request *r, int argc, char **argv, struct errmsg 
     return 0;
 }
 
-/* METHOD URL, lfs URL [WORD], fetch URL [REF | also WORD], push URL [REF [OPERATION | OLD NEW]], tunnel URL */
+/* METHOD URL, lfs URL [WORD], fetch URL [REF | also WHAT], push URL [REF [OPERATION | OLD NEW]], tunnel URL */
 static int read_request(struct request *r, int argc, char **argv, struct errmsg *msg) {
     struct slice what = slice_str(argv[0]);
     enum facts_kind kind = slice_eq(what, SLICE("fetch"))    ? FACTS_GIT_FETCH
@@ -310,7 +310,7 @@ int command_policy_explain(int argc, char **argv) {
     int status = tool_begin(
         &x.tool, "policy explain",
         "usage: exeat policy explain [OPTION]... FILE METHOD URL\n"
-        "       exeat policy explain [OPTION]... FILE fetch URL [REF | also WORD]\n"
+        "       exeat policy explain [OPTION]... FILE fetch URL [REF | also WHAT]\n"
         "       exeat policy explain [OPTION]... FILE lfs URL [download|upload|lock]\n"
         "       exeat policy explain [OPTION]... FILE push URL [REF [create|update|delete|force | OLD NEW]]\n"
         "\n"

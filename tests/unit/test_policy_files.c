@@ -185,10 +185,11 @@ static int example_read(void *arg, const char *from, const char *name, struct bu
     if (from)
         return disk_read((void *)(uintptr_t)e->dir, NULL, name, resolved, text, msg);
     buf_puts(resolved, name);
-    /* mdoc writes a backslash as \e */
+    /* mdoc writes a backslash as \e; one at the end of a line would join it to the next */
     for (size_t i = 0; i < e->text.n; i++) {
         buf_putc(text, e->text.p[i]);
-        i += e->text.p[i] == '\\' && i + 1 < e->text.n && e->text.p[i + 1] == 'e';
+        if (e->text.p[i] == '\\')
+            assert_true(++i < e->text.n && e->text.p[i] == 'e');
     }
     return text->failed ? ERR_LIMIT : 0;
 }
