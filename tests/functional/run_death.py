@@ -104,11 +104,11 @@ def a_redis_that_never_answers_does_not_hold_the_end():
 @tap.test
 def roles_that_need_long_to_end_are_waited_for_as_long_as_they_do():
     """Together they take longer than one may: what the worker has said is in the log."""
-    with exeat.Sandbox(None, "until test -e go; do sleep 0.05; done; curl -s http://x.test/ >/dev/null; : > asked; "
+    with exeat.Sandbox(None, ": > began; until test -e go; do sleep 0.05; done; curl -s http://x.test/ >/dev/null; : > asked; "
                              "until test -e end; do sleep 0.05; done; exit 3") as sandbox:
         def tell(word):
             open(os.path.join(sandbox.home, word), "w", encoding="ascii").close()
-        tap.eventually(lambda: roles.of(sandbox.pid).keys() >= set(roles.ROLES), 15)
+        roles.began(sandbox)
         found = roles.of(sandbox.pid)
         os.kill(found["scribe"], signal.SIGSTOP)
         tell("go")
