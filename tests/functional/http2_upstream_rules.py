@@ -155,6 +155,17 @@ def rows():
         yield {"section": section, "name": name, "code": parts[1], "seen": parts[2], "wanted": parts[3].replace("malformed", "kept or reset PROTOCOL_ERROR").split(" or ")}
 
 
+def last_word(f):
+    """The code of the GOAWAY that came before the connection went, which writing to it may have been told of first."""
+    try:
+        while True:
+            kind, _, _, payload = f.any()
+            if kind == GOAWAY:
+                return struct.unpack(">I", payload[4:8])[0]
+    except (Closed, OSError):
+        return None
+
+
 def say(f, code, stream, waiting):
     """Says it; returns what became of the connection. The next request may come meanwhile: its stream goes into `waiting`."""
     resets, goaway = [], None
@@ -173,6 +184,7 @@ def say(f, code, stream, waiting):
                 elif kind == GOAWAY:
                     goaway = struct.unpack(">I", payload[4:8])[0]
     except (Closed, OSError):
+        goaway = goaway if goaway is not None else last_word(f)
         return "left" if goaway is None else "left " + NAMES[goaway]
     if goaway is not None:
         return "left " + NAMES[goaway]
