@@ -157,7 +157,8 @@ bool policy_question(const struct policy *p, const struct facts *f, struct verdi
  */
 bool policy_limits_fetch(const struct policy *p, const struct facts *f);
 
-/* Whether anything at all might be done to this ref by a push to the repository, whatever it brings. `f` is about a push. */
+/* Whether anything at all might be done to this ref by a push to the repository, whatever it brings, and whatever its options
+ * are. `f` is about a push. */
 bool policy_may_push_to(const struct policy *p, const struct facts *f, struct slice ref);
 
 /* What rules there are about an origin (facts' scheme, host and port), whatever they say of it. */

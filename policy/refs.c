@@ -17,6 +17,8 @@ bool policy_may_push_to(const struct policy *p, const struct facts *f, struct sl
     struct verdict v;
     any.refs = &one;
     any.nrefs = 1;
+    any.options = NULL; /* another push had others, and one without any may do the most */
+    any.noptions = 0;
     any.unread = true;
     for (unsigned op = FACTS_CREATE; op <= FACTS_FORCE; op++) {
         one.op = (enum facts_op)op;

@@ -201,6 +201,23 @@ def nor_are_those_who_made_it(t):
         refused(git, r, before, "has the %s " % who)
 
 
+@tap.test(timeout=200)
+def nor_is_a_branch_trusted_for_the_options_of_this_push(t):
+    """What may be pushed to without an option is no more the server's own when a push has one."""
+    git = serve(t)
+    policy = pushes.FETCH + ("allow push https://g.test/acme/app refs/heads/main update paths src/** options topic=* with forge\n"
+                             "allow push https://g.test/acme/app refs/heads/tmp/* create with forge\n")
+    main = git.refs(REPO)["refs/heads/main"]
+    r = push(git, policy, "git checkout -q main; put .github/ci evil; ci evil", ref="refs/heads/tmp/1")
+    passes(git, r, "refs/heads/tmp/1")
+    for options in ("", "-o topic=x"):
+        r = push(git, policy, "git checkout -q origin/tmp/1", ref="main", options=options)
+        refused(git, r, {**git.refs(REPO), "refs/heads/main": main}, " changes .github/ci")
+        r = push(git, policy, "git checkout -q main; put src/a '2 %s'; ci c" % options, ref="main", options=options)
+        passes(git, r, "refs/heads/main")
+        git.git(REPO, "update-ref", "refs/heads/main", main)
+
+
 GZIPPED = r"""cat > ../g.py <<'END'
 import gzip, subprocess
 def git(*a, stdin=None): return subprocess.run(("git",) + a, input=stdin, stdout=subprocess.PIPE, check=True).stdout
