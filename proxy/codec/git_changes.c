@@ -34,6 +34,15 @@ int git_changes_init(struct git_changes *c, const struct git_objects *o, const u
     return ERR_NOMEM;
 }
 
+/* What only running takes, which would add up where the results of many are kept. */
+static void changes_rest(struct git_changes *c) {
+    EVP_MD_CTX_free(c->hash);
+    EVP_MD_free(c->md);
+    c->hash = NULL;
+    c->md = NULL;
+    git_diff_free(c);
+}
+
 void git_changes_release(struct git_changes *c) {
     git_texts_release(&c->paths);
     git_texts_release(&c->authors);
@@ -47,11 +56,7 @@ void git_changes_release(struct git_changes *c) {
         git_memory_give(c->o->memory, c->commits_room * sizeof *c->commits);
     c->commits = NULL;
     c->ncommits = c->commits_room = 0;
-    EVP_MD_CTX_free(c->hash);
-    EVP_MD_free(c->md);
-    c->hash = NULL;
-    c->md = NULL;
-    git_diff_free(c);
+    changes_rest(c);
 }
 
 bool git_changes_complete(const struct git_changes *c) {
@@ -87,6 +92,7 @@ static int changes_read_commit(struct git_changes *c, uint32_t number) {
 /* What the new id reaches. */
 static int changes_collect(struct git_changes *c, struct git_ids *settled, struct git_ids *seen) {
     int r = git_history_settled(c->o, settled);
+    c->work += settled->n;
     if (r == 0)
         r = changes_need(seen, c->young);
     for (size_t i = 0; r == 0 && i < seen->n; i++) {
@@ -303,5 +309,6 @@ int git_changes_run(struct git_changes *c, size_t budget) {
     }
     if (c->err && !c->error.text[0])
         errmsg_set(&c->error, c->err, "%s", err_text(c->err));
+    changes_rest(c);
     return c->err;
 }

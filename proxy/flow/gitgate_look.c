@@ -22,8 +22,9 @@
 #include "proxy/flow/xchg.h"
 
 #define LOOK_PURPOSE  "to see what a push changes"
-#define LOOK_SLICE    20000 /* entries compared in one turn */
-#define LOOK_ROUNDS   128   /* looks at the refs of one push, each after an answer of the server's */
+#define LOOK_SLICE    20000                  /* entries compared, or commits looked at, in one turn … */
+#define LOOK_WORK     (4 * GIT_CHANGES_WORK) /* … and for all refs of one push */
+#define LOOK_ROUNDS   128 /* looks at the refs of one push, each after an answer of the server's */
 #define LOOK_HAVES    4096
 #define LOOK_BACK     256        /* refs before one that may have been brought the same */
 #define LOOK_BASE_MAX (1u << 20) /* bytes of what a pushed commit or tree may be a delta of */
@@ -64,7 +65,9 @@ struct gate_look {
     bool of_all;                      /* the question is not about one ref alone */
     struct git_ids later[LOOK_NEEDS]; /* of refs that were put off: what is to be asked for */
     unsigned rounds;
-    size_t texts; /* bytes of what was found, in the push's memory */
+    size_t budget; /* what is left of this turn's LOOK_SLICE */
+    uint64_t work; /* done for all refs so far */
+    size_t texts;  /* bytes of what was found, in the push's memory */
     struct event *turn;
     struct errmsg unknown;
 };
@@ -72,7 +75,7 @@ struct gate_look {
 void gitgate_look_free(struct gate_look *look) {
     if (!look)
         return;
-    for (size_t i = 0; i < look->nrefs; i++) {
+    for (size_t i = 0; look->refs && i < look->nrefs; i++) {
         git_changes_release(&look->refs[i].changes);
         free(look->refs[i].texts);
         free(look->refs[i].ids);
@@ -83,7 +86,7 @@ void gitgate_look_free(struct gate_look *look) {
     git_ids_release(&look->own);
     for (size_t kind = 0; kind < LOOK_NEEDS; kind++)
         git_ids_release(&look->later[kind]);
-    git_memory_give(look->objects->memory, look->texts);
+    git_memory_give(look->objects->memory, look->texts + look->nrefs * sizeof *look->refs);
     if (look->turn)
         event_free(look->turn);
     free(look);
@@ -396,9 +399,24 @@ static const struct facts_brought *look_same(const struct gate_look *look) {
     return NULL;
 }
 
+/* Goes on with the ref's changes, as long as this turn lasts; the refs of a push share it. */
+static int look_run(struct gate_look *look) {
+    static const struct timeval now = {0, 0};
+    struct git_changes *c = &look->refs[look->at].changes;
+    uint64_t before = c->work;
+    int r = look->budget ? git_changes_run(c, look->budget) : ERR_INCOMPLETE;
+    uint64_t did = c->work - before + 1;
+    look->work += did;
+    look->budget = did < look->budget ? look->budget - (size_t)did : 0;
+    if (look->work > LOOK_WORK)
+        return look_fails(look, ERR_LIMIT, "there is too much to be compared");
+    if (r == ERR_INCOMPLETE)
+        return event_add(look->turn, &now) == 0 ? r : ERR_NOMEM;
+    return r ? look_fails(look, r, c->error.text[0] ? c->error.text : err_text(r)) : 0;
+}
+
 /* One step. ERR_INCOMPLETE: it goes on by itself. ERR_EOF: all is found out. Else it can't be: look->unknown. */
 static int look_step(struct gate_look *look) {
-    static const struct timeval now = {0, 0};
     struct gitgate *gate = look->x->gate;
     if (look->at == gate->nrefs) {
         int r = look_ask_later(look);
@@ -412,15 +430,12 @@ static int look_step(struct gate_look *look) {
         look->at++;
         return 0;
     }
-    struct git_changes *c = &look->refs[look->at].changes;
     int r = look->begun ? 0 : look_begin(look);
     if (r == 0)
-        r = git_changes_run(c, LOOK_SLICE);
-    if (r == ERR_INCOMPLETE)
-        return event_add(look->turn, &now) == 0 ? r : ERR_NOMEM;
+        r = look_run(look);
     if (r)
-        return look_fails(look, r, c->error.text[0] ? c->error.text : err_text(r));
-    if (look_wants_branches(look) || !git_changes_complete(c)) {
+        return r;
+    if (look_wants_branches(look) || !git_changes_complete(&look->refs[look->at].changes)) {
         if (look_may_wait(look))
             return look_put_off(look);
         look->of_all = false;
@@ -437,6 +452,7 @@ static int look_step(struct gate_look *look) {
 static bool look_go(struct gate_look *look) {
     struct xchg *x = look->x;
     int r;
+    look->budget = LOOK_SLICE;
     while ((r = look_step(look)) == 0)
         ;
     if (r == ERR_INCOMPLETE || (r == ERR_EOF && look_doubt(look) == 0))
@@ -519,13 +535,15 @@ bool gitgate_look(struct xchg *x) {
         git_ids_init_in(&look->own, look->objects->id_size, look->objects->memory);
         for (size_t kind = 0; kind < LOOK_NEEDS; kind++)
             git_ids_init_in(&look->later[kind], look->objects->id_size, look->objects->memory);
-        look->refs = calloc(gate->nrefs, sizeof *look->refs);
-        look->nrefs = look->refs ? gate->nrefs : 0;
+        if (git_memory_take(look->objects->memory, gate->nrefs * sizeof *look->refs)) {
+            look->nrefs = gate->nrefs;
+            look->refs = calloc(gate->nrefs, sizeof *look->refs);
+        }
         look->turn = evtimer_new(x->box->engine->config.base, look_turn, look);
     }
     gate->look = look;
     if (!look || !look->refs || !look->turn) {
-        x->facts.unknown = "out of memory";
+        x->facts.unknown = gitproof_reason(gate->proof, "out of memory");
         return false;
     }
     gate->looked = false;

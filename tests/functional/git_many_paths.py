@@ -58,5 +58,34 @@ def each_created_at_another_commit_of_main(t):
     each_passes_or_all_are_refused(t, "main~%d", False, 16)
 
 
+LINE = r"""
+python3 - <<'END' | git fast-import --quiet
+for i in range(%d):
+    print("commit refs/remotes/x\nmark :%%d\ncommitter S <s@example.com> %%d +0000\ndata 2\nc\nfrom %%s\n"
+          %% (i + 1, 1700009000 + i, ":%%d" %% i if i else "refs/remotes/origin/main^0"))
+    print("reset refs/heads/fix/%%d\nfrom :%%d\n" %% (i, i + 1))
+END
+git push -q origin 'refs/heads/fix/*:refs/heads/fix/*' && echo passed || echo refused-$?
+"""
+
+
+@tap.test(timeout=400)
+def each_upon_the_one_before(t):
+    """Each upon the one before: all in all far more commits than are looked at in one turn."""
+    git = pushes.serve(t)
+    n = 2 * N
+    before = git.refs(REPO)
+    for most in (n - 1, n):
+        r = pushes.run(git, pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* create max-commits %d with forge\n" % most,
+                       pushes.CLONE + LINE % n, timeout=150)
+        if most < n:
+            tap.contains(r.out, "refused-1", str(r))
+            tap.contains(r.err, "`max-commits`: it brings %d commits" % n)
+            tap.equal(git.refs(REPO), before)
+        else:
+            tap.contains(r.out, "passed", str(r))
+            tap.equal(len(git.refs(REPO)), len(before) + n)
+
+
 if __name__ == "__main__":
     tap.main()
