@@ -58,6 +58,33 @@ def each_created_at_another_commit_of_main(t):
     each_passes_or_all_are_refused(t, "main~%d", False, 16)
 
 
+FIRST = r"""
+git checkout -q --orphan a; git rm -qrf .; mkdir -p %s; echo 1 > %s/x; git add -A; git commit -qm a
+for i in 1 2 3; do git checkout -q -b b$i origin/main~$i; mkdir -p src; echo $i > src/b$i; git add -A; git commit -qm b; done
+git push -q --thin origin %s && echo passed || echo refused-$?
+"""
+
+
+@tap.test(timeout=200)
+def what_was_found_out_at_once_stays(t):
+    """One ref needs no question, and others do: what it was found to be brought is judged all the same, whichever comes first."""
+    git = pushes.serve(t, repo=False)
+    git.create(REPO, empty=True)
+    git.git(REPO, "fast-import", "--quiet", stdin=commits(["refs/heads/main"] * 5))
+    before = git.refs(REPO)
+    for refs in ("a:refs/heads/fix/1 b1:refs/heads/fix/2 b2:refs/heads/fix/3 b3:refs/heads/fix/4", "b1:refs/heads/fix/1 a:refs/heads/fix/2 b2:refs/heads/fix/3",
+                 "b1:refs/heads/fix/1 b2:refs/heads/fix/2 a:refs/heads/fix/3", "a:refs/heads/fix/1 a:refs/heads/fix/2 b1:refs/heads/fix/3"):
+        for folder in (".github", "docs"):
+            r = pushes.run(git, POLICY, pushes.CLONE + FIRST % (folder, folder, refs))
+            if folder == "docs":
+                tap.contains(r.out, "passed", refs + str(r))
+                git.git(REPO, "update-ref", "--stdin", stdin="".join("delete %s\n" % ref for ref in git.refs(REPO) if "/fix/" in ref).encode())
+            else:
+                tap.contains(r.out, "refused-1", refs + str(r))
+                tap.contains(r.err, " changes .github/x", refs)
+            tap.equal(git.refs(REPO), before)
+
+
 LINE = r"""
 python3 - <<'END' | git fast-import --quiet
 for i in range(%d):
