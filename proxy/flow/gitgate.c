@@ -132,8 +132,11 @@ void gitgate_conclude(struct xchg *x) {
         return;
     if (!gate_permits(x) || !gitgate_clean(x) || gitgate_limited(x))
         return;
+    for (size_t i = 0; i < gate->nrefs; i++)
+        gate->refs[i].brought = NULL; /* was in there */
     gitgate_look_free(gate->look);
     gate->look = NULL;
+    x->facts.unknown = NULL;
     gitask_free(gate->ask);
     gate->ask = NULL;
     gitproof_free(gate->proof);
