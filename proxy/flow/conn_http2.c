@@ -121,13 +121,17 @@ static void h2_on_timeout(struct io *io) {
 
 /* ---- writing ---- */
 
-/* Exchanges that waited for room go on. */
-static void h2_tell_drained(struct h2 *h2) {
+/* Exchanges that waited for room go on. True: there were some, which may have written. */
+static bool h2_tell_drained(struct h2 *h2) {
+    bool told = false;
     h2->busy++;
     for (struct h2_stream *s = h2->streams; s; s = s->next)
-        if (http2_out_drained(&s->out) && s->x)
+        if (http2_out_drained(&s->out) && s->x) {
             xchg_client_drained(s->x);
+            told = true;
+        }
     h2->busy--;
+    return told;
 }
 
 void h2_pump(struct h2 *h2) {
@@ -135,13 +139,13 @@ void h2_pump(struct h2 *h2) {
     if (h2->busy || h2->pumping || conn->state != CONN_HTTP)
         return;
     h2->pumping = true;
-    h2->busy++;
-    int r = http2_send(h2->session, conn->io, false);
-    h2->busy--;
-    if (conn->state == CONN_HTTP && (r || io_flush(conn->io)))
-        conn_close(conn);
-    if (conn->state == CONN_HTTP)
-        h2_tell_drained(h2);
+    do {
+        h2->busy++;
+        int r = http2_send(h2->session, conn->io, false);
+        h2->busy--;
+        if (conn->state == CONN_HTTP && r)
+            conn_close(conn);
+    } while (conn->state == CONN_HTTP && h2_tell_drained(h2));
     h2->pumping = false;
     if (conn->state != CONN_HTTP)
         return;

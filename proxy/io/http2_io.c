@@ -139,7 +139,8 @@ bool http2_out_drained(struct http2_out *out) {
 
 /* ---- the loop ---- */
 
-int http2_send(nghttp2_session *session, struct io *io, bool wipe) {
+/* Into the io's queue, until that is full. */
+static int send_some(nghttp2_session *session, struct io *io, bool wipe) {
     while (!io_full(io)) {
         const uint8_t *p;
         ssize_t n = nghttp2_session_mem_send(session, &p);
@@ -151,6 +152,20 @@ int http2_send(nghttp2_session *session, struct io *io, bool wipe) {
         if (wipe)
             OPENSSL_cleanse((void *)(uintptr_t)p, (size_t)n);
     }
+    return 0;
+}
+
+int http2_send(nghttp2_session *session, struct io *io, bool wipe) {
+    bool stopped;
+    do {
+        int r = send_some(session, io, wipe);
+        stopped = io_full(io);
+        if (r == 0)
+            r = io_flush(io);
+        if (r)
+            return r;
+        /* all went out at once: no event will say that there is room */
+    } while (stopped && !io_full(io));
     return 0;
 }
 

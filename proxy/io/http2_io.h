@@ -16,7 +16,7 @@
 #define HTTP2_FRAME_HEAD 9           /* bytes of every frame */
 #define HTTP2_HIGH       (64u << 10) /* of a body that wait to go: its source is not read on */
 #define HTTP2_LOW        (16u << 10) /* … until so few are left */
-#define HTTP2_OUT_MAX    (1u << 20)  /* a bug's measure */
+#define HTTP2_OUT_MAX    (16u << 20) /* a bug's measure: no answer of our own is as long */
 #define HTTP2_WINDOW     65535       /* bytes of a body that wait in one stream, where nobody takes them */
 #define HTTP2_FRAME      16384       /* of the longest frame */
 
@@ -72,8 +72,8 @@ int http2_out_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t
 
 /* ---- the loop ---- */
 
-/* Moves frames into the io's queue until that is full or there are none. `wipe`: where they lay is wiped behind them.
- * 0, or ERR_NOMEM: the session can't go on. */
+/* Sends frames until there are none, or the io is full: then `drained` comes. `wipe`: where they lay is wiped behind them.
+ * 0; ERR_NOMEM: the session can't go on; or what io_flush() says. */
 int http2_send(nghttp2_session *session, struct io *io, bool wipe);
 
 /* What both sides ask of a session: windows are theirs to open, and proxy/codec/http2.h judges messages. NULL: no memory. The

@@ -213,7 +213,7 @@ static void up2_pump(struct up2 *up) {
         io_sensitive(up->io);
     int r = http2_send(up->session, up->io, true);
     up->busy--;
-    if (r || io_flush(up->io)) {
+    if (r) {
         up2_lose(up, UP2_CLOSED);
         up2_later(up);
         return;

@@ -57,6 +57,19 @@ def a_hundred_streams_at_once_are_answered_each_with_its_own(t):
 
 
 @tap.test
+def who_opened_all_windows_gets_all_without_another_word(t):
+    r, _ = through(t, '''
+        c = h2("a.test", settings={"window": 1 << 20})
+        c.open_windows = False
+        c.window(0, 1 << 30)
+        streams = [c.request("/ok/%d" % i) for i in range(60)]
+        time.sleep(1)  # until nothing more fits into the connection
+        report([len(c.answer(s).body) for s in streams])
+    ''', answer=response(200, "x" * 400000))
+    tap.equal(r.reports, [[400000] * 60])
+
+
+@tap.test
 def bodies_go_up_with_their_length_or_chunked_and_with_trailers(t):
     r, server = through(t, '''
         c = h2("a.test")
