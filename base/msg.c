@@ -127,9 +127,11 @@ int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap) {
                        .msg_control = control.bytes,
                        .msg_controllen = sizeof control.bytes};
     ssize_t n;
+    /* A peer that ended with messages unread shows as ECONNRESET, once, before what it sent: its last words are read all the same. */
+    int resets = 0;
     do
         n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     *m = (struct msg_in){0};
     if (n < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK)

@@ -121,8 +121,9 @@ static _Noreturn void child(int exe, int fd, int parent_fd, char *const *envp) {
 
 /* --- the supervisor's side ------------------------------------------------- */
 
+/* If its first process is gone by now, what it said of the reason is yet to be read: sandbox_ready tells. */
 static int sent(int r, struct errmsg *msg) {
-    return r ? errmsg_set(msg, r, "sandbox: %s", err_text(r)) : 0;
+    return r && r != ERR_EOF ? errmsg_set(msg, r, "sandbox: %s", err_text(r)) : 0;
 }
 
 static int send_spec(struct sandbox *sb, int memfd, struct errmsg *msg) {
@@ -232,7 +233,9 @@ int sandbox_start(const struct sandbox_spec *spec, struct sandbox *sb, struct er
         return r;
     r = fork_init(sb, spec->envp, msg);
     if (r == 0)
-        r = sent(expect(sb->fd, WIRE_UP, SANDBOX_START_MS), msg);
+        r = expect(sb->fd, WIRE_UP, SANDBOX_START_MS)
+                ? errmsg_set(msg, ERR_EOF, "sandbox: its first process has died")
+                : 0;
     if (r == 0)
         r = idmap_write(sb->init, sb->root, msg);
     if (r == 0 && tell(sb->fd, WIRE_MAPPED))

@@ -36,9 +36,7 @@ static void channel_end(struct channel *c, int err) {
     c->ops->closed(c, err);
 }
 
-/* Up to TAKE_MAX messages: a bound, so that one busy peer doesn't keep the loop from the others. Returns their number; the
- * channel may have ended, or be closed. */
-static int channel_take(struct channel *c) {
+int channel_take(struct channel *c) {
     static uint8_t memory[MSG_MAX]; /* one loop, one message at a time */
     int fd = c->fd, n = 0;
     for (; n < TAKE_MAX && c->fd == fd && !c->ended; n++) {

@@ -49,7 +49,10 @@ void channel_close(struct channel *c);
 /* Messages that come within `ms` of the last ones are looked at together, when that time is over: for who gets many small
  * ones that may wait, and is woken less often. ERR_NOMEM: it never rests. */
 int channel_rest(struct channel *c, unsigned ms);
-/* Takes what has come, also while it rests. */
+/* Takes what has come, also while it rests: up to a bound, so that one busy peer doesn't keep the loop from the others. Their number;
+ * the channel may have ended, or be closed. */
+int channel_take(struct channel *c);
+/* … all of it. */
 void channel_take_all(struct channel *c);
 
 static inline bool channel_is_open(const struct channel *c) {

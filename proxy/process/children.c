@@ -13,7 +13,8 @@
 #include "proxy/process/roles.h"
 #include "proxy/process/sources.h"
 
-#define OUT_MAX MSG_MAX
+#define OUT_MAX  MSG_MAX
+#define CAUSE_MS 500 /* until the death of a process shows whose sockets have closed */
 
 static uint8_t out_memory[OUT_MAX]; /* one loop, one message at a time */
 
@@ -74,7 +75,15 @@ static void fail(struct children *c, const char *format, ...) {
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
+    c->failed = true;
     c->ops->failed(c->arg, text);
+}
+
+/* A role that is gone when it is told something is no error of the telling: why it went is in its own words, or in how it ended,
+ * and the loop hears of both. */
+static int tell(struct child *child, const struct msg_out *m) {
+    int r = channel_send(&child->ctl, m);
+    return r == ERR_EOF ? 0 : r;
 }
 
 static const struct channel_ops ctl_ops;
@@ -111,7 +120,7 @@ static int send_peer(struct child *child, uint32_t which, int fd) {
     msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_PEER);
     msg_put_u32(&m, which);
     msg_put_fd(&m, fd);
-    return channel_send(&child->ctl, &m);
+    return tell(child, &m);
 }
 
 /* A socket pair between worker `i` and a role; the role's end is handed over, the worker's kept for it. */
@@ -136,7 +145,7 @@ static int start_keeper(struct children *c, struct child *keeper) {
     msg_put_str(&m, p->config->vault ? p->config->vault : "");
     if (text_fd >= 0)
         msg_put_fd(&m, text_fd);
-    int r = channel_send(&keeper->ctl, &m);
+    int r = tell(keeper, &m);
     if (text_fd >= 0)
         close(text_fd);
     return r;
@@ -149,7 +158,7 @@ static int start_scribe(struct children *c, struct child *scribe) {
     msg_put_fd(&m, p->log_fd);
     msg_put_u8(&m, (uint8_t)p->config->verbosity);
     msg_put_str(&m, p->config->redis ? p->config->redis : "");
-    int r = channel_send(&scribe->ctl, &m);
+    int r = tell(scribe, &m);
     secret_wipe(out_memory, m.n);
     return r;
 }
@@ -164,7 +173,7 @@ static int tell_variables(struct child *worker) {
         msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_VARIABLE);
         msg_put_str(&m, worker_variables[i]);
         msg_put_str(&m, value);
-        r = channel_send(&worker->ctl, &m);
+        r = tell(worker, &m);
         secret_wipe(out_memory, m.n);
     }
     return r;
@@ -176,7 +185,7 @@ static int tell_list(struct child *worker, enum ipc_message type, const struct c
         struct msg_out m;
         msg_begin(&m, out_memory, sizeof out_memory, type);
         msg_put_str(&m, list->list[i]);
-        r = channel_send(&worker->ctl, &m);
+        r = tell(worker, &m);
     }
     return r;
 }
@@ -204,7 +213,7 @@ static int tell_worker(struct child *worker, int roots_fd, int extra_fd) {
     msg_begin(&m, out_memory, sizeof out_memory, IPC_ROOTS);
     msg_put_fd(&m, roots_fd);
     msg_put_fd(&m, extra_fd);
-    return channel_send(&worker->ctl, &m);
+    return tell(worker, &m);
 }
 
 static int start_workers(struct children *c, struct errmsg *msg) {
@@ -280,14 +289,14 @@ static int on_ready(struct child *child, struct msg_in *m) {
         msg_put_u8(&begin, c->prepared->config->log_query);
         msg_put_u64(&begin, c->prepared->config->push_memory);
         int r = children_send_workers(c, &begin);
-        if (r < 0)
-            fail(c, "exeat: the workers can't be started: %s", err_text(r));
-        else
+        if (r == 0)
             c->ops->keeper_ready(c->arg, pem, hash);
+        else if (r != ERR_EOF) /* one is gone: it follows why */
+            fail(c, "exeat: the workers can't be started: %s", err_text(r));
     }
     size_t ready = 0;
     for (size_t i = 0; i < c->n; i++)
-        ready += c->list[i].ready;
+        ready += c->list[i].ready && c->list[i].pid;
     if (ready == c->prepared->config->workers + 2 && !c->told_ready) {
         c->told_ready = true;
         c->ops->ready(c->arg);
@@ -313,6 +322,7 @@ static int on_message(struct channel *ctl, struct msg_in *m) {
         if (msg_end(m) < 0)
             return ERR_PEER;
         child->ending = true;
+        child->all->failed = true;
         char *copy = slice_dup(text);
         child->all->ops->failed(child->all->arg, copy ? copy : "exeat: out of memory");
         free(copy);
@@ -359,8 +369,6 @@ static void drain_on(struct children *c) {
     }
 }
 
-static bool tell_of_peer(struct children *c);
-
 /* Waits for one child, at most `ms`. */
 static bool wait_child(pid_t pid, int *status, int ms) {
     for (;; ms--) {
@@ -373,13 +381,26 @@ static bool wait_child(pid_t pid, int *status, int ms) {
     }
 }
 
+/* A role has ended since another one did: that one's is the failure to be told. What it said of it was sent before its sockets
+ * closed, and is here by now; how it ended, if it said nothing, shows a moment later. */
+static void tell_cause(struct children *c) {
+    for (int ms = CAUSE_MS; !c->failed && ms > 0; ms--) {
+        for (size_t i = 0; !c->failed && i < c->n; i++)
+            if (c->list[i].pid)
+                (void)channel_take(&c->list[i].ctl);
+        if (!c->failed)
+            usleep(1000);
+    }
+}
+
 static void child_gone(struct child *child, int status) {
     struct children *c = child->all;
     bool expected = child->ending;
     child->pid = 0;
     channel_close(&child->ctl);
-    if (!expected && WIFEXITED(status) && WEXITSTATUS(status) == ROLE_PEER_GONE && tell_of_peer(c))
-        return;
+    if (!expected && WIFEXITED(status) && WEXITSTATUS(status) == ROLE_PEER_GONE)
+        tell_cause(c);
+    expected = expected || c->failed;
     if (!expected && WIFSIGNALED(status))
         fail(c, "exeat: the %s was ended by signal %d (%s)", role_name(child->role), WTERMSIG(status),
              strsignal(WTERMSIG(status)));
@@ -388,26 +409,13 @@ static void child_gone(struct child *child, int status) {
     drain_on(c);
 }
 
-/* A role has ended since another one did: that one's is the death to be told. */
-static bool tell_of_peer(struct children *c) {
-    for (size_t i = 0; i < c->n; i++) {
-        int status;
-        struct child *child = &c->list[i];
-        if (!child->pid || !wait_child(child->pid, &status, 10))
-            continue;
-        child_gone(child, status);
-        return true;
-    }
-    return false;
-}
-
 /* The socket ends a moment before the process does. A role that closes it and lives on is not ours any more. */
 static void on_closed(struct channel *ctl, int err) {
     struct child *child = ctl->arg;
     int status = 0;
     if (err == ERR_PEER)
         fail(child->all, "exeat: a message of the %s is malformed", role_name(child->role));
-    if (!wait_child(child->pid, &status, err == ERR_EOF ? 200 : 0)) {
+    if (!wait_child(child->pid, &status, err == ERR_EOF ? CAUSE_MS : 0)) {
         kill(child->pid, SIGKILL);
         while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
             continue;

@@ -48,6 +48,7 @@ struct children {
     struct child list[CHILDREN_MAX];
     size_t n;
     bool draining, told_ready;
+    bool failed;                      /* `failed` was called */
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
 };
 
@@ -59,9 +60,9 @@ int children_start(struct children *c, struct event_base *base, const struct pre
 /* Starts scribe and workers, once `prepared` has the roots. 0, or an error with a message. */
 int children_start_others(struct children *c, struct errmsg *msg);
 
-/* To every worker. 0, or the first error. */
+/* To every worker. 0, or the first error. ERR_EOF: one is gone, and `failed` follows with the reason. */
 int children_send_workers(struct children *c, const struct msg_out *m);
-/* To the keeper. */
+/* To the keeper. The same. */
 int children_send_keeper(struct children *c, const struct msg_out *m);
 
 /* Lets workers end, then the scribe, then the keeper; `ended` follows. */

@@ -61,6 +61,8 @@ int role_ready_plain(struct role_base *b, enum confine_role confine) {
 
 void role_supervisor_gone(struct channel *c, int err) {
     struct role_base *b = c->arg;
+    if (b->status) /* it ends already, and why is known: what was sent meanwhile is no matter */
+        return;
     if (err == ERR_PEER)
         log_error("a message of the supervisor is malformed");
     role_end(b, err == ERR_EOF ? 0 : 1);

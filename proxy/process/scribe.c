@@ -32,6 +32,10 @@ static void stop(struct scribe_process *s) {
     if (s->stopping)
         return;
     s->stopping = true;
+    if (!s->sinks) { /* not even begun */
+        role_end(&s->role, ROLE_PEER_GONE);
+        return;
+    }
     for (size_t i = 0; i < s->npeers; i++)
         channel_take_all(&s->peers[i]);
     sinks_stop(s->sinks, on_stopped, s);

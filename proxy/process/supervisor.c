@@ -250,6 +250,8 @@ static int run_command(struct supervisor *s, struct errmsg *msg) {
     if (!s->sandbox_event || event_add(s->sandbox_event, NULL) < 0)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
     int r = hand_over(s);
+    if (r == ERR_EOF)
+        return r;
     if (r < 0)
         return errmsg_set(msg, r, "listeners can't be handed over: %s", err_text(r));
     return sandbox_exec(&s->sandbox, msg);
@@ -260,10 +262,11 @@ static void run_if_ready(struct supervisor *s) {
     struct errmsg msg = {""};
     if (s->phase != PHASE_STARTING || !s->made || !s->confined)
         return;
-    if (run_command(s, &msg) == 0) {
+    int r = run_command(s, &msg);
+    if (r == 0)
         enter(s, PHASE_RUNNING);
+    if (r == 0 || !msg.text[0]) /* a worker is gone: on_failed follows with the reason */
         return;
-    }
     finish(s, SUPERVISOR_FAILED);
     log_error("%s", msg.text);
 }
@@ -311,6 +314,8 @@ static void on_keeper_ready(void *arg, struct slice ca_pem, uint32_t ca_hash) {
     if (s->phase != PHASE_STARTING)
         return;
     int r = grant(s);
+    if (r == ERR_EOF)
+        return; /* it is gone: on_failed follows with the reason */
     if (r < 0)
         errmsg_set(&msg, r, "credentials can't be granted: %s", err_text(r));
     else

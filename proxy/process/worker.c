@@ -289,7 +289,9 @@ static int start(struct worker_process *w, struct msg_in *m) {
     if (make_engine(w, ca_pem, log_query, push_memory, &msg) < 0)
         return failed(w, &msg);
     int r = role_ready_plain(&w->role, CONFINE_WORKER);
-    return r < 0 ? r : vault_ask_marks(w->vault, 0);
+    if (r == 0 && (r = vault_ask_marks(w->vault, 0)) == ERR_EOF)
+        r = 0; /* no end of the supervisor's: on_keeper_closed follows */
+    return r;
 }
 
 /* --- sandboxes ---------------------------------------------------------------------------------------------------- */

@@ -201,6 +201,24 @@ static void messages_wait_while_the_channel_rests(void **state) {
     event_base_free(base);
 }
 
+/* What a peer said before it ended is read also when it left unread what it was told. */
+static void last_words_are_read(void **state) {
+    (void)state;
+    struct event_base *base = event_base_new();
+    struct seen seen = {.base = base};
+    struct channel a;
+    int pair[2];
+    assert_int_equal(msg_pair(pair), 0);
+    assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
+    send_one(pair[0], 7);
+    send_one(pair[1], 0);
+    close(pair[1]);
+    turn(base);
+    assert_int_equal(seen.next, 1);
+    assert_int_equal(seen.closed, ERR_EOF);
+    event_base_free(base);
+}
+
 int main(void) {
     static int secret = 1;
     const struct CMUnitTest tests[] = {
@@ -210,6 +228,7 @@ int main(void) {
         cmocka_unit_test(a_malformed_message_ends_the_channel),
         cmocka_unit_test(what_the_reader_refuses_ends_the_channel_once),
         cmocka_unit_test(messages_wait_while_the_channel_rests),
+        cmocka_unit_test(last_words_are_read),
     };
     return cmocka_run_group_tests_name("process channel", tests, NULL, NULL);
 }

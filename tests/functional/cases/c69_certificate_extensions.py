@@ -54,13 +54,16 @@ def one_that_strict_clients_refuse_is_an_error(t):
 
 @tap.test
 def a_key_that_others_can_read_is_an_error(t):
+    """Told once, whoever else ends for it: the keeper's end may be seen last."""
     del t
     state = operators_root(work.folder("state.", user=exeat.as_user(), mode=0o700), *GOOD)
     os.chmod(os.path.join(state, "ca-key.pem"), 0o644)
-    r = exeat.run(POLICY, ["echo", "began"], state=state)
-    tap.equal(r.code, 125)
-    tap.contains(r.err, "ca-key.pem is open to others")
-    tap.lacks(r.out, "began")
+    for _ in range(20):
+        r = exeat.run(POLICY, ["echo", "began"], state=state)
+        tap.equal(r.code, 125)
+        tap.contains(r.err, "ca-key.pem is open to others")
+        tap.equal(r.err.count("\n"), 1)
+        tap.lacks(r.out, "began")
 
 
 tap.main()
