@@ -118,7 +118,7 @@ class Driven:
         return most
 
     def shed(self, code):
-        """How often the record says so."""
+        """How often the record says so; it may say so a moment after the client was told."""
         return len(exeat.select(exeat.read_log(self.log), "verdict", code=code, verdict="deny"))
 
     def failures(self):
@@ -157,7 +157,7 @@ def descriptors_that_run_out_under_way(t):
     most = d.limit(d.files() + 20)  # below what the worker counts on: whoever comes meets EMFILE
     served = d.do("open 60")
     tap.ok(1 <= served <= 25, "%d of 60 were served" % served)
-    tap.ok(d.shed("descriptors") >= 1, "no record says that descriptors have run out")
+    tap.eventually(lambda: d.shed("descriptors") >= 1, 10, "no record says that descriptors have run out")
     tap.ok(d.do("again") >= served, "those that are open are answered")
     tap.ok(all(f in ("upstream-internal", "upstream-unreachable") for f in d.failures()), d.failures())
     d.is_as_before()
@@ -176,7 +176,8 @@ def descriptors_that_run_out_when_servers_are_to_be_reached(t):
     most = d.limit(d.files())
     statuses = d.do("ask")
     tap.ok(set(statuses) <= {200, 502} and 1 <= statuses.count(502), statuses)
-    tap.equal(d.failures(), ["upstream-internal"] * statuses.count(502))
+    wanted = ["upstream-internal"] * statuses.count(502)
+    tap.eventually(lambda: d.failures() == wanted, 10, "the record has other reasons, or not all")
     tap.contains(" ".join(o.get("reason", "") for o in exeat.select(exeat.read_log(d.log), "outcome")), "Too many open files")
     d.limit(most)
     tap.equal(d.do("ask"), [200] * 20, "on the same connections")
@@ -198,8 +199,9 @@ def the_limit_of_the_whole_system_is_met(t):
     served = d.do("open 60")
     work.end(strace)
     tap.ok(50 <= served <= 59, "%d of 60 were served" % served)
-    tap.ok(d.shed("descriptors") >= 1, "no record says that descriptors have run out")
-    tap.ok(1 <= len(d.failures()) <= 5 and set(d.failures()) == {"upstream-internal"}, d.failures())
+    tap.eventually(lambda: d.shed("descriptors") >= 1, 10, "no record says that descriptors have run out")
+    tap.eventually(d.failures, 10, "no record says what came in the way of requests")
+    tap.ok(len(d.failures()) <= 5 and set(d.failures()) == {"upstream-internal"}, d.failures())
     tap.ok(d.do("again") >= served, "those that are open are answered")
     d.is_as_before()
     tap.equal(d.do("open 60"), 60)
