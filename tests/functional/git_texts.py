@@ -328,6 +328,13 @@ def what_no_permitted_ref_leads_to(t):
 
 
 @tap.test
+def the_dumb_protocol(t):
+    check(serve(t), FETCH, "GIT_SMART_HTTP=0 git clone -q https://g.test/acme/app.git c || exit 0",
+          "remote: exeat: denied: git's dumb HTTP protocol is not let through [ID]\n"
+          "fatal: unable to access 'https://g.test/acme/app.git/': The requested URL returned error: 403\n")
+
+
+@tap.test
 def a_fetch_over_the_limit(t):
     for version in ("0", "2"):
         r = run(serve(t), FETCH.strip() + " limit 1/h\n",
