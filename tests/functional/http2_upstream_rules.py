@@ -272,10 +272,15 @@ def no_more_than_its_windows_and_no_more_streams_than_permitted(t):
             kind, flags, stream, payload = f.any()
             if kind == SETTINGS and flags & ACK:
                 agreed = True
+                for stream in rooms:  # begun before: their windows are cut down, below nothing even
+                    rooms[stream] = 5 - got[stream]
+                    if rooms[stream] <= 0:
+                        f.frame(WINDOW_UPDATE, 0, stream, number(7 - rooms[stream]))
+                        rooms[stream] = 7
             elif kind == SETTINGS:
                 f.frame(SETTINGS, ACK, 0)
             elif kind == HEADERS:
-                rooms[stream], got[stream] = 5 if agreed else 1 << 20, 0
+                rooms[stream], got[stream] = 5 if agreed else 65535, 0
                 most[0] = max(most[0], len(rooms) if agreed else 0)
             elif kind == DATA:
                 rooms[stream], got[stream] = rooms[stream] - len(payload), got[stream] + len(payload)
