@@ -1,7 +1,6 @@
 #include "base/addr.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
 
 struct range4 {
     uint32_t net, mask;
@@ -158,15 +157,10 @@ bool addr_eq(const struct addr *a, const struct addr *b) {
 
 /* By hand: a line of each record has an address, and printf takes longer than all the rest of it. */
 static char *put_decimal(char *at, unsigned value) {
-    char digits[10];
-    size_t n = 0;
-    do {
-        digits[n++] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value);
-    while (n)
-        *at++ = digits[--n];
-    return at;
+    char digits[SLICE_DECIMAL_MAX];
+    struct slice text = slice_decimal(value, digits);
+    memcpy(at, text.p, text.n);
+    return at + text.n;
 }
 
 static char *put_ipv4(char *at, const uint8_t bytes[4]) {

@@ -132,14 +132,9 @@ void json_cstring(struct json *j, const char *s) {
 }
 
 void json_u64(struct json *j, uint64_t v) {
-    char digits[20];
-    size_t at = sizeof digits;
+    char digits[SLICE_DECIMAL_MAX];
     json_before_value(j);
-    do {
-        digits[--at] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v);
-    buf_put(j->out, slice_make(digits + at, sizeof digits - at));
+    buf_put(j->out, slice_decimal(v, digits));
 }
 
 void json_bool(struct json *j, bool v) {

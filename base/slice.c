@@ -79,6 +79,14 @@ bool slice_u64(struct slice s, uint64_t max, uint64_t *out) {
     return true;
 }
 
+struct slice slice_decimal(uint64_t value, char room[SLICE_DECIMAL_MAX]) {
+    size_t at = SLICE_DECIMAL_MAX;
+    do
+        room[--at] = (char)('0' + value % 10);
+    while (value /= 10);
+    return slice_make(room + at, SLICE_DECIMAL_MAX - at);
+}
+
 char *slice_dup(struct slice s) {
     if (s.n && memchr(s.p, 0, s.n))
         return NULL;

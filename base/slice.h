@@ -87,6 +87,11 @@ struct slice slice_trim(struct slice s);
 /* An unsigned decimal number: digits only, at least one, no sign, at most `max`. On failure *out is unchanged. */
 bool slice_u64(struct slice s, uint64_t max, uint64_t *out);
 
+#define SLICE_DECIMAL_MAX 20 /* digits of the greatest number of 64 bits */
+
+/* The digits of a number, at the end of `room`: what printf does, in a fraction of its time. */
+struct slice slice_decimal(uint64_t value, char room[SLICE_DECIMAL_MAX]);
+
 /* A NUL-terminated copy on the heap, which the caller frees; NULL when memory is short or `s` holds a NUL. */
 char *slice_dup(struct slice s);
 

@@ -33,12 +33,8 @@ static void put_field(struct cursor *c, struct slice name, struct slice value) {
 }
 
 static void put_number(struct cursor *c, uint64_t n) {
-    char digits[20];
-    size_t at = sizeof(digits);
-    do
-        digits[--at] = (char)('0' + n % 10);
-    while (n /= 10);
-    put(c, slice_make(digits + at, sizeof(digits) - at));
+    char digits[SLICE_DECIMAL_MAX];
+    put(c, slice_decimal(n, digits));
 }
 
 static void put_length(struct cursor *c, uint64_t length) {
