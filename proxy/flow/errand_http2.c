@@ -32,15 +32,9 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
 
 static void on_data(void *arg, struct slice bytes) {
     struct errand *e = arg;
-    struct http1_body *body = &e->decoder;
-    bool bounded = body->framing == HTTP_BODY_LENGTH || body->framing == HTTP_BODY_NONE;
-    if (!e->head_done || (bounded && bytes.n > body->left)) {
+    if (!e->head_done || !http1_body_take(&e->decoder, bytes.n))
         errand2_malformed(e);
-        return;
-    }
-    if (bounded)
-        body->left -= bytes.n;
-    if (bytes.n)
+    else if (bytes.n)
         errand_piece(e, bytes);
 }
 
@@ -49,7 +43,7 @@ static void on_end(void *arg, const struct http2_list *list) {
     struct http_field trailers[HTTP1_TRAILER_FIELDS];
     size_t n;
     if (http2_trailers(list, trailers, HTTP1_TRAILER_FIELDS, &n) || !e->head_done ||
-        (e->decoder.framing == HTTP_BODY_LENGTH && e->decoder.left))
+        http1_body_short(&e->decoder))
         errand2_malformed(e);
     else
         errand_done(e, true);

@@ -111,16 +111,12 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
 
 static void on_data(void *arg, struct slice bytes) {
     struct xchg *x = arg;
-    struct http1_body *body = &x->up_body;
-    bool bounded = body->framing == HTTP_BODY_LENGTH || body->framing == HTTP_BODY_NONE;
     up2_deadline(x->link, xchg_patience(x));
-    if (!x->answer_head || (bounded && bytes.n > body->left)) {
+    if (!x->answer_head || !http1_body_take(&x->up_body, bytes.n)) {
         up2_malformed(x->link);
         xchg_answer_broken(x, 502, "upstream-malformed", http_refusal_text(HTTP_REFUSED_LENGTH_DIFFERS));
         return;
     }
-    if (bounded)
-        body->left -= bytes.n;
     if (bytes.n)
         xchg_answer_data(x, bytes);
 }
@@ -133,7 +129,7 @@ static void on_end(void *arg, const struct http2_list *list) {
     if (why || !x->answer_head) {
         up2_malformed(x->link);
         xchg_answer_malformed(x, why ? why : HTTP_REFUSED_STATUS_LINE);
-    } else if (x->up_body.framing == HTTP_BODY_LENGTH && x->up_body.left) {
+    } else if (http1_body_short(&x->up_body)) {
         xchg_answer_broken(x, 502, "upstream-truncated", "the upstream's answer was cut off");
     } else {
         xchg_answer_end(x, trailers, n);
