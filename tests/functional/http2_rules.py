@@ -18,7 +18,8 @@ POLICY = "allow GET,HEAD,POST,PUT,OPTIONS https://a.test/**\n"
 #   stream CODE           the stream o, or the next one, is reset (or refused), the connection goes on
 #   connection CODE       GOAWAY, then the end; without a CODE: the end
 #   status N              the request is answered so, the connection goes on
-# Two that are both permitted are divided by "or".
+# Two that are both permitted are divided by "or". What is to come behind the end of a request before its answer is there goes
+# in one write with it.
 RULES = r'''
 3.4   another preface                      | c.raw(b"GET / HTTP/1.1\r\n\r\n          ")                          | connection   | bare
 3.4   a preface that goes wrong            | c.raw(MAGIC[:10] + b"x" * 20)                                      | connection   | bare
@@ -37,8 +38,8 @@ RULES = r'''
 5.1   RST_STREAM on an idle stream         | c.reset(c.next)                                                    | connection PROTOCOL_ERROR
 5.1   WINDOW_UPDATE on an idle stream      | c.window(c.next, 1)                                                | connection PROTOCOL_ERROR
 5.1   DATA behind END_STREAM               | c.data(s, b"x")                                                    | connection STREAM_CLOSED or stream STREAM_CLOSED or fine
-5.1   DATA behind END_STREAM, still open   | c.data(o, b"x", end=True); c.data(o, b"y")                         | connection STREAM_CLOSED or stream STREAM_CLOSED
-5.1   HEADERS behind END_STREAM            | c.data(o, b"", end=True); c.headers(o, [("x", "y")])               | connection STREAM_CLOSED or stream STREAM_CLOSED
+5.1   DATA behind END_STREAM, still open   | c.raw(c.packed(DATA, 1, o, b"x") + c.packed(DATA, 0, o, b"y"))     | connection STREAM_CLOSED or stream STREAM_CLOSED
+5.1   HEADERS behind END_STREAM            | c.raw(c.packed(DATA, 1, o) + c.packed(HEADERS, 5, o, c.block([("x", "y")]))) | connection STREAM_CLOSED or stream STREAM_CLOSED
 5.1   WINDOW_UPDATE on a closed stream     | c.window(s, 1)                                                     | fine
 5.1   RST_STREAM on a closed stream        | c.reset(s)                                                         | fine
 5.1.1 an even stream                       | c.headers(c.next + 1, c.pseudo("/ok"))                             | connection PROTOCOL_ERROR
