@@ -1,15 +1,10 @@
 """gRPC by its own library, client and server: unary, streams either way, trailers, errors, deadlines, cancellation."""
-import json
-import os
-import subprocess
-import threading
 
 import client
-import exeat
 import h2
 import tap
-import work
 from pki import Pki
+from tellserver import TellServer
 
 h2.needed(tap.skip_all, "grpc")
 pki = Pki()
@@ -88,34 +83,9 @@ def failure(f):
 '''
 
 
-class Server:
-    """The server, by the sandbox's Python."""
-
-    def __init__(self):
-        path = work.write(os.path.join(work.folder("grpc."), "server.py"), SERVER)
-        self.process = subprocess.Popen(["python3", path, *pki.leaf("a.test")], stdout=subprocess.PIPE,
-                                        env=exeat.environment("/"))
-        self.port = json.loads(self.process.stdout.readline())["port"]
-        self.seen = []
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self.seen.append(json.loads(line))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        work.end(self.process)
-        self.reader.join(5)
-        self.process.stdout.close()
-
-
 def run(t, code, policy=POLICY, **options):
-    server = t.use(Server())
-    r = client.run(policy, [CLIENT, code], resolve=["a.test:443:127.0.0.1:%d" % server.port], upstream_ca=pki.ca,
+    server = t.use(TellServer("python3", SERVER, *pki.leaf("a.test")))
+    r = client.run(policy, [CLIENT, code], resolve=[server.resolve("a.test")], upstream_ca=pki.ca,
                    timeout=60, **options)
     return r, server
 

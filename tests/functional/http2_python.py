@@ -1,15 +1,10 @@
 """Python's h2, a client and a server that raise at every breach of the rules: bodies both ways, trailers, 1xx, resets."""
-import json
-import os
-import subprocess
-import threading
 
 import client
-import exeat
 import h2
 import tap
-import work
 from pki import Pki
+from tellserver import TellServer
 
 h2.needed(tap.skip_all, "h2.connection")
 pki = Pki()
@@ -156,33 +151,9 @@ class Client:
 '''
 
 
-class Server:
-    """By the sandbox's Python; `seen` is what it says."""
-
-    def __init__(self):
-        path = work.write(os.path.join(work.folder("h2."), "server.py"), SERVER)
-        self.process = subprocess.Popen(["python3", path, *pki.leaf("a.test")], stdout=subprocess.PIPE, env=exeat.environment("/"))
-        self.port = json.loads(self.process.stdout.readline())["port"]
-        self.seen = []
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self.seen.append(json.loads(line))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        work.end(self.process)
-        self.reader.join(5)
-        self.process.stdout.close()
-
-
 def run(t, code):
-    server = t.use(Server())
-    r = client.run(POLICY, [CLIENT, code], resolve=["a.test:443:127.0.0.1:%d" % server.port], upstream_ca=pki.ca)
+    server = t.use(TellServer("python3", SERVER, *pki.leaf("a.test")))
+    r = client.run(POLICY, [CLIENT, code], resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
     tap.equal([s for s in server.seen if "error" in s], [], "what the server took for a breach")
     return r, server
 

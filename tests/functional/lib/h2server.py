@@ -15,16 +15,11 @@
 
     FrameServer(serve)      # serve(connection) says what it wants: frames in, frames out; see Frames
 """
-import json
-import os
 import struct
-import subprocess
-import threading
 
-import exeat
 import tap
-import work
 from raw import Closed, Listener
+from tellserver import TellServer
 
 PROGRAM = r'''
 const http2 = require("http2"), https = require("https"), fs = require("fs");
@@ -119,37 +114,14 @@ server.listen(Number(port || 0), "127.0.0.1", () => say({port: server.address().
 '''
 
 
-class NodeServer:
+class NodeServer(TellServer):
     def __init__(self, leaf, *words):
-        path = work.write(os.path.join(work.folder("h2server."), "server.js"), PROGRAM)
-        self.process = subprocess.Popen(["node", path, *leaf, "0", *words], stdout=subprocess.PIPE, env=exeat.environment("/"))
-        line = self.process.stdout.readline()
-        if not line:
-            raise AssertionError("node's server did not start")
-        self.port = json.loads(line)["port"]
-        self.seen = []
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self.seen.append(json.loads(line))
+        super().__init__("node", PROGRAM, *leaf, "0", *words)
 
     def requests(self, n=0):
         """Waits for n of them."""
         tap.eventually(lambda: len(self.seen) >= n, 10, "only %d requests came" % len(self.seen))
         return list(self.seen)
-
-    def resolve(self, name, port=443):
-        return "%s:%d:127.0.0.1:%d" % (name, port, self.port)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        work.end(self.process)
-        self.reader.join(5)
-        self.process.stdout.close()
 
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
