@@ -48,7 +48,8 @@ static void put_number(struct writer *w, const char *key, uint64_t v) {
         return;
     }
     size_t at = buf_len(w->text);
-    buf_printf(w->text, "%" PRIu64, v);
+    char digits[SLICE_DECIMAL_MAX];
+    buf_put(w->text, slice_decimal(v, digits));
     field_end(w, key, at);
 }
 
