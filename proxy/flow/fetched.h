@@ -14,12 +14,12 @@
 
 struct fetched {
     struct slice command; /* in the words of version 2, "fetch"; "probe"; empty: not known */
-    struct record_ref
-        *refs; /* `ref` and, but for what was wanted by its name, `new`; one object's are together */
+    /* `ref` and, but for what was wanted by its name, `new`; one object's are together. */
+    struct record_ref *refs;
     size_t nrefs;
-    uint64_t
-        omitted; /* wants that stand for no ref that is known, or that there is no room for, or whose ref's name looks
-                         as if a secret of the vault's were in it */
+    /* Wants that stand for no ref that is known, that there is no room for, or whose ref's name looks as if a secret of the
+     * vault's were in it. */
+    uint64_t omitted;
 
     /* private */
     const struct shown *shown;
