@@ -1,8 +1,8 @@
 /*
  * The subcommands. Each gets its own arguments (argv[0] is its name), prints, and returns the program's exit status. One file each.
  */
-#ifndef COMMAND_COMMANDS_H
-#define COMMAND_COMMANDS_H
+#ifndef PROXY_COMMAND_COMMANDS_H
+#define PROXY_COMMAND_COMMANDS_H
 
 int command_run(int argc, char **argv);
 int command_doctor(int argc, char **argv);

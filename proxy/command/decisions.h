@@ -1,8 +1,8 @@
 /*
  * Reading a decision log (decisions.jsonl) back: each verdict as the request that it was about. For `policy replay` and `learn`.
  */
-#ifndef COMMAND_DECISIONS_H
-#define COMMAND_DECISIONS_H
+#ifndef PROXY_COMMAND_DECISIONS_H
+#define PROXY_COMMAND_DECISIONS_H
 
 #include <jansson.h>
 

@@ -2,8 +2,8 @@
  * Command line options as rows: one row says how an option is written, what it is for, and who takes its value. Parsing and `--help` are
  * made from the same table, so that neither can know an option that the other does not.
  */
-#ifndef COMMAND_OPTIONS_H
-#define COMMAND_OPTIONS_H
+#ifndef PROXY_COMMAND_OPTIONS_H
+#define PROXY_COMMAND_OPTIONS_H
 
 #include <stdio.h>
 

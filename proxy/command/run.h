@@ -1,8 +1,8 @@
 /*
  * The options of `exeat run`, for commands that run something as it does.
  */
-#ifndef COMMAND_RUN_H
-#define COMMAND_RUN_H
+#ifndef PROXY_COMMAND_RUN_H
+#define PROXY_COMMAND_RUN_H
 
 #include "proxy/command/options.h"
 #include "proxy/process/config.h"

@@ -1,8 +1,8 @@
 /*
  * What the commands under `exeat policy` share: their options, loading a policy, printing what is wrong with it.
  */
-#ifndef COMMAND_TOOL_H
-#define COMMAND_TOOL_H
+#ifndef PROXY_COMMAND_TOOL_H
+#define PROXY_COMMAND_TOOL_H
 
 #include <stdio.h>
 

@@ -10,8 +10,8 @@
  * question for NAMESERVER_TCP_MS is closed. Answers are written in order, and a client that does not read
  * them is not read from.
  */
-#ifndef FLOW_NAMESERVER_H
-#define FLOW_NAMESERVER_H
+#ifndef PROXY_FLOW_NAMESERVER_H
+#define PROXY_FLOW_NAMESERVER_H
 
 #include "base/err.h"
 #include "base/slice.h"

@@ -1,8 +1,8 @@
 /*
  * From what was prepared to a sandbox: its environment, what is laid over the host's files, what is covered.
  */
-#ifndef PROCESS_CAGE_H
-#define PROCESS_CAGE_H
+#ifndef PROXY_PROCESS_CAGE_H
+#define PROXY_PROCESS_CAGE_H
 
 #include "base/err.h"
 #include "netns/sandbox.h"

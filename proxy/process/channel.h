@@ -7,8 +7,8 @@
  * Life cycle: channel_open - channel_send, callbacks - channel_close. Both callbacks may call channel_close on their channel. The
  * descriptor is the channel's from channel_open on, also when that fails.
  */
-#ifndef PROCESS_CHANNEL_H
-#define PROCESS_CHANNEL_H
+#ifndef PROXY_PROCESS_CHANNEL_H
+#define PROXY_PROCESS_CHANNEL_H
 
 #include <event2/event.h>
 

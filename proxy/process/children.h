@@ -6,8 +6,8 @@
  * A child is one process with its control channel. How a set of them is started: children_start spawns all and tells each what it
  * needs to begin; `ready` follows when all are confined, or `failed`, with the reason, when anyone ends, breaks the protocol or can't begin.
  */
-#ifndef PROCESS_CHILDREN_H
-#define PROCESS_CHILDREN_H
+#ifndef PROXY_PROCESS_CHILDREN_H
+#define PROXY_PROCESS_CHILDREN_H
 
 #include <sys/types.h>
 

@@ -1,8 +1,8 @@
 /*
  * What `exeat run` was asked for: the command line in order, nothing read or opened yet. All strings are borrowed (from argv).
  */
-#ifndef PROCESS_CONFIG_H
-#define PROCESS_CONFIG_H
+#ifndef PROXY_PROCESS_CONFIG_H
+#define PROXY_PROCESS_CONFIG_H
 
 #include <stddef.h>
 #include <stdint.h>

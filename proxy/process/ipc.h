@@ -37,8 +37,8 @@
  *   from the keeper
  *     IPC_BROKEN          u32 worker, str why: that peer was closed
  */
-#ifndef PROCESS_IPC_H
-#define PROCESS_IPC_H
+#ifndef PROXY_PROCESS_IPC_H
+#define PROXY_PROCESS_IPC_H
 
 #define IPC_FD 3
 

@@ -4,8 +4,8 @@
  *
  * No secret is touched here: of the vault only names, variables and paths are known.
  */
-#ifndef PROCESS_PREPARE_H
-#define PROCESS_PREPARE_H
+#ifndef PROXY_PROCESS_PREPARE_H
+#define PROXY_PROCESS_PREPARE_H
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -1,8 +1,8 @@
 /*
  * What keeper, worker and scribe have in common: a loop, the channel to the supervisor, and an end.
  */
-#ifndef PROCESS_ROLE_H
-#define PROCESS_ROLE_H
+#ifndef PROXY_PROCESS_ROLE_H
+#define PROXY_PROCESS_ROLE_H
 
 #include "base/confine.h"
 #include "proxy/process/channel.h"

@@ -4,8 +4,8 @@
  * Handlers, not SIG_IGN and no blocked mask: both would be inherited by the command. For the same reason a signal that was ignored when
  * exeat was started (nohup, a shell's background job) is left alone: the command ignores it too.
  */
-#ifndef PROCESS_SIGNALS_H
-#define PROCESS_SIGNALS_H
+#ifndef PROXY_PROCESS_SIGNALS_H
+#define PROXY_PROCESS_SIGNALS_H
 
 #include <event2/event.h>
 #include <signal.h>

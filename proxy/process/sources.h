@@ -6,8 +6,8 @@
  * in the folders of EXEAT_POLICY_PATH (separated by colons; for trees that are not installed), then where the ready-made policies are
  * installed. Files are known by their real path, told relative to the working directory where they lie below it.
  */
-#ifndef PROCESS_SOURCES_H
-#define PROCESS_SOURCES_H
+#ifndef PROXY_PROCESS_SOURCES_H
+#define PROXY_PROCESS_SOURCES_H
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -5,8 +5,8 @@
  * The role runs in a session of its own, where no terminal's signal reaches it, with SIGKILL as the signal of its parent's death; it has
  * /dev/null as input and output, the supervisor's standard error, the socket to the supervisor at descriptor IPC_FD, and nothing else.
  */
-#ifndef PROCESS_SPAWN_H
-#define PROCESS_SPAWN_H
+#ifndef PROXY_PROCESS_SPAWN_H
+#define PROXY_PROCESS_SPAWN_H
 
 #include <sys/types.h>
 

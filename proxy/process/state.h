@@ -1,8 +1,8 @@
 /*
  * The state directory: ca.pem, ca-key.pem and, unless --log says otherwise, decisions.jsonl. Nothing else is ever left there.
  */
-#ifndef PROCESS_STATE_H
-#define PROCESS_STATE_H
+#ifndef PROXY_PROCESS_STATE_H
+#define PROXY_PROCESS_STATE_H
 
 #include "base/err.h"
 

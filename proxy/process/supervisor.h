@@ -8,8 +8,8 @@
  * It parses nothing that a sandbox sent and holds no secret. Its own death, however sudden, is the death of all (PDEATHSIG, and the end
  * of every socket).
  */
-#ifndef PROCESS_SUPERVISOR_H
-#define PROCESS_SUPERVISOR_H
+#ifndef PROXY_PROCESS_SUPERVISOR_H
+#define PROXY_PROCESS_SUPERVISOR_H
 
 #include "netns/sandbox.h"
 #include "proxy/process/config.h"

@@ -4,8 +4,8 @@
  * The command starts in exeat's own process group. An interactive shell makes groups of its own and sets the terminal's foreground
  * group; at its end, or when it is stopped, it can't set it back, since exeat's group has no number in its pid namespace. So exeat does.
  */
-#ifndef PROCESS_TERMINAL_H
-#define PROCESS_TERMINAL_H
+#ifndef PROXY_PROCESS_TERMINAL_H
+#define PROXY_PROCESS_TERMINAL_H
 
 /* At the start: remembers the terminal, if exeat is in its foreground. */
 void terminal_note(void);

@@ -45,8 +45,8 @@
  *
  * Every slice is borrowed. No header value, no body and no secret has a place here.
  */
-#ifndef FLOW_RECORD_H
-#define FLOW_RECORD_H
+#ifndef PROXY_RECORD_RECORD_H
+#define PROXY_RECORD_RECORD_H
 
 #include "base/buf.h"
 #include "base/err.h"

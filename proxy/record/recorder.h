@@ -8,8 +8,8 @@
  * calls recorder_flush first. A refusal does not wait: it is with the kernel (or in the queue) when recorder_send returns,
  * and with it all that was handed over before.
  */
-#ifndef FLOW_RECORDER_H
-#define FLOW_RECORDER_H
+#ifndef PROXY_RECORD_RECORDER_H
+#define PROXY_RECORD_RECORDER_H
 
 #include "base/err.h"
 #include "proxy/record/record.h"

@@ -6,8 +6,8 @@
  * tried as they come, and with the first that succeeds a `gap` is due (sink_file_take_gap). A line that went in by
  * half is closed off by a line break, so that the next one stands alone.
  */
-#ifndef FLOW_SINK_FILE_H
-#define FLOW_SINK_FILE_H
+#ifndef PROXY_RECORD_SINK_FILE_H
+#define PROXY_RECORD_SINK_FILE_H
 
 #include "base/err.h"
 #include "proxy/record/record.h"

@@ -17,8 +17,8 @@
  * The host is looked up once, by sink_redis_resolve, before the process is confined. The password is kept
  * as a secret, and stands in no message.
  */
-#ifndef FLOW_SINK_REDIS_H
-#define FLOW_SINK_REDIS_H
+#ifndef PROXY_RECORD_SINK_REDIS_H
+#define PROXY_RECORD_SINK_REDIS_H
 
 #include "base/addr.h"
 #include "base/err.h"

@@ -4,8 +4,8 @@
  *
  *     sinks_new - sinks_receive for each message of a worker - sinks_stop - sinks_free
  */
-#ifndef FLOW_SINKS_H
-#define FLOW_SINKS_H
+#ifndef PROXY_RECORD_SINKS_H
+#define PROXY_RECORD_SINKS_H
 
 #include "base/err.h"
 #include "base/msg.h"

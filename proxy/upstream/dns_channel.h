@@ -5,8 +5,8 @@
  * The configuration is read in dns_channel_new. Afterwards c-ares opens sockets and nothing else: look-ups
  * are by "b" (DNS) alone, without search domains, host aliases or sorting.
  */
-#ifndef FLOW_DNS_CHANNEL_H
-#define FLOW_DNS_CHANNEL_H
+#ifndef PROXY_UPSTREAM_DNS_CHANNEL_H
+#define PROXY_UPSTREAM_DNS_CHANNEL_H
 
 #include "base/addr.h"
 #include "base/err.h"

@@ -2,8 +2,8 @@
  * /etc/hosts, read once: names to addresses. Lines that can't be understood are passed over, as the C
  * library does.
  */
-#ifndef FLOW_HOSTS_FILE_H
-#define FLOW_HOSTS_FILE_H
+#ifndef PROXY_UPSTREAM_HOSTS_FILE_H
+#define PROXY_UPSTREAM_HOSTS_FILE_H
 
 #include "base/addr.h"
 #include "base/err.h"

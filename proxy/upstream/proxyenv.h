@@ -14,8 +14,8 @@
  * Every origin goes through the proxy by CONNECT, http ones too: one path carries both, and no request is
  * rewritten.
  */
-#ifndef FLOW_PROXYENV_H
-#define FLOW_PROXYENV_H
+#ifndef PROXY_UPSTREAM_PROXYENV_H
+#define PROXY_UPSTREAM_PROXYENV_H
 
 #include "base/addr.h"
 #include "base/err.h"

@@ -14,8 +14,8 @@
  * port to go to: whether one may be connected to is upstream.c's decision, made on the very sockaddr that
  * is connected to.
  */
-#ifndef FLOW_RESOLVE_H
-#define FLOW_RESOLVE_H
+#ifndef PROXY_UPSTREAM_RESOLVE_H
+#define PROXY_UPSTREAM_RESOLVE_H
 
 #include "base/addr.h"
 #include "base/err.h"

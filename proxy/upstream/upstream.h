@@ -32,8 +32,8 @@
  * for UPSTREAM_SETTLE_MS and be open still. What remains is a server that is being shut down in the very moment, which
  * a new connection may meet as well; then the request fails, and is never sent twice.
  */
-#ifndef FLOW_UPSTREAM_H
-#define FLOW_UPSTREAM_H
+#ifndef PROXY_UPSTREAM_UPSTREAM_H
+#define PROXY_UPSTREAM_UPSTREAM_H
 
 #include "base/addr.h"
 #include "base/err.h"

@@ -11,8 +11,8 @@
  * another. Pushes are refused. Memory that the library gives back is wiped, and so is what it made of a head: a
  * credential passes through.
  */
-#ifndef FLOW_UPSTREAM_HTTP2_H
-#define FLOW_UPSTREAM_HTTP2_H
+#ifndef PROXY_UPSTREAM_UPSTREAM_HTTP2_H
+#define PROXY_UPSTREAM_UPSTREAM_HTTP2_H
 
 #include "proxy/codec/http1_write.h"
 #include "proxy/io/http2_io.h"

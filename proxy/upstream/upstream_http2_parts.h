@@ -1,8 +1,8 @@
 /*
  * Between the files of HTTP/2 towards upstreams; nobody else includes this.
  */
-#ifndef FLOW_UPSTREAM_HTTP2_PARTS_H
-#define FLOW_UPSTREAM_HTTP2_PARTS_H
+#ifndef PROXY_UPSTREAM_UPSTREAM_HTTP2_PARTS_H
+#define PROXY_UPSTREAM_UPSTREAM_HTTP2_PARTS_H
 
 #include "proxy/io/http2_guard.h"
 #include "proxy/upstream/upstream_parts.h"

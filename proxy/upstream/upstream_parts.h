@@ -4,8 +4,8 @@
  *     upstream_pool 1--* site (an origin: idle links, TLS sessions) 1--* link
  *     upstream_attempt: one caller's wish; decided once, told from the event loop, gone
  */
-#ifndef FLOW_UPSTREAM_PARTS_H
-#define FLOW_UPSTREAM_PARTS_H
+#ifndef PROXY_UPSTREAM_UPSTREAM_PARTS_H
+#define PROXY_UPSTREAM_UPSTREAM_PARTS_H
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
