@@ -56,10 +56,6 @@ void gitproof_fail(struct gitproof *proof, const char *why) {
     gitproof_drop(proof);
 }
 
-struct git_memory *gitproof_memory(struct gitproof *proof) {
-    return &proof->memory;
-}
-
 const char *gitproof_reason(struct gitproof *proof, const char *why) {
     if (proof->memory.full == NULL)
         return why;

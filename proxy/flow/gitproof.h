@@ -24,10 +24,7 @@ struct gitproof *gitproof_new(int id_digits, enum gitproof_keep keep, struct wat
                               struct git_memory *worker);
 void gitproof_free(struct gitproof *proof); /* after all that draws on its memory */
 
-/* The account of this push. */
-struct git_memory *gitproof_memory(struct gitproof *proof);
-
-/* … which may be full. */
+/* The account of this push may be full. */
 #define GITPROOF_BUSY "other pushes are being looked through, which have taken the memory for it; try again"
 
 /* The reason for something that failed: `why`, or, if it failed for want of room in the account, that. Good for the next

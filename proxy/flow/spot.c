@@ -45,6 +45,15 @@ enum spot_state spot_ask(struct spot *spot) {
     return spot->state;
 }
 
+/* It can't be told, for this reason. */
+static void spot_fail(struct spot *spot, const char *why) {
+    if (spot->state > SPOT_OPEN)
+        return;
+    vault_cancel(&spot->ask);
+    spot_enter(spot, SPOT_FAILED);
+    errmsg_set(&spot->why, ERR_LIMIT, "%s", why);
+}
+
 static void spot_watched(struct spot *spot, int err) {
     spot->nwhat = spot->watch.nhits;
     if (err)
@@ -61,14 +70,6 @@ void spot_feed_end(struct spot *spot) {
 
 void spot_whole(struct spot *spot, struct slice bytes) {
     spot_watched(spot, watch_whole(&spot->watch, bytes));
-}
-
-void spot_fail(struct spot *spot, const char *why) {
-    if (spot->state > SPOT_OPEN)
-        return;
-    vault_cancel(&spot->ask);
-    spot_enter(spot, SPOT_FAILED);
-    errmsg_set(&spot->why, ERR_LIMIT, "%s", why);
 }
 
 static void spot_told(struct vault_request *r, struct vault_answer *answer) {

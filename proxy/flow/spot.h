@@ -62,9 +62,6 @@ void spot_feed(struct spot *spot, struct slice bytes);
 void spot_feed_end(struct spot *spot);
 void spot_whole(struct spot *spot, struct slice bytes);
 
-/* It can't be told, for this reason. */
-void spot_fail(struct spot *spot, const char *why);
-
 /* SPOT_FOUND: appends whose secret is where: "the secret of credential 'forge' is in blob 5f0c…". SPOT_FAILED: why it can't be
  * told. */
 void spot_reason(const struct spot *spot, struct buf *out);
