@@ -3,252 +3,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "base/clock.h"
-#include "ca/upstream.h"
 #include "proxy/io/http2_io.h"
 #include "proxy/upstream/upstream_parts.h"
 
-#define SITES_MAX 1024 /* kept for their sessions when nobody uses them */
 #define SELF_NAME "exeat.internal"
 
-/* --- sessions ----------------------------------------------------------------------------------------- */
-
-/* OpenSSL has a session that may be resumed. 1: it is ours now. */
-static int on_session(SSL *ssl, SSL_SESSION *session) {
-    struct site *site = SSL_get_app_data(ssl);
-    if (!site)
-        return 0;
-    if (site->nsessions == SITE_SESSIONS) {
-        SSL_SESSION_free(site->sessions[0]);
-        memmove(site->sessions, site->sessions + 1, sizeof site->sessions - sizeof site->sessions[0]);
-        site->nsessions--;
-    }
-    site->sessions[site->nsessions++] = session;
-    return 1;
-}
-
-/* The newest session, or NULL. The caller frees it. One of TLS 1.3 is used once only (RFC 8446, C.4). */
-static SSL_SESSION *site_session(struct site *site) {
-    while (site->nsessions) {
-        SSL_SESSION *s = site->sessions[--site->nsessions];
-        bool good =
-            SSL_SESSION_is_resumable(s) && SSL_SESSION_get_time(s) + SSL_SESSION_get_timeout(s) > time(NULL);
-        if (good && SSL_SESSION_get_protocol_version(s) < TLS1_3_VERSION) {
-            SSL_SESSION_up_ref(s);
-            site->nsessions++;
-        }
-        if (good)
-            return s;
-        SSL_SESSION_free(s);
-    }
-    return NULL;
-}
-
-int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) {
-    struct slice offer = http2_alpn(http2);
-    SSL *ssl = SSL_new(u->config.tls);
-    if (!ssl)
-        return ERR_NOMEM;
-    SSL_set_connect_state(ssl);
-    SSL_SESSION *session = site_session(site);
-    int r = ca_upstream_prepare(ssl, url_host_slice(&site->origin.host), session);
-    SSL_SESSION_free(session);
-    if (r == 0 && SSL_set_alpn_protos(ssl, (const unsigned char *)offer.p, (unsigned)offer.n))
-        r = ERR_CRYPTO;
-    if (r) {
-        SSL_free(ssl);
-        return r;
-    }
-    SSL_set_app_data(ssl, site);
-    return io_tls(io, ssl);
-}
-
-/* --- sites -------------------------------------------------------------------------------------------- */
-
-static unsigned bucket_of(const struct upstream_origin *o) {
-    uint32_t h = 2166136261u ^ o->port ^ (uint32_t)o->scheme << 16;
-    for (size_t i = 0; i < o->host.n; i++)
-        h = (h ^ (unsigned char)o->host.text[i]) * 16777619u;
-    return h % POOL_BUCKETS;
-}
-
-static bool same_origin(const struct upstream_origin *a, const struct upstream_origin *b) {
-    return a->scheme == b->scheme && a->port == b->port &&
-           slice_eq(url_host_slice(&a->host), url_host_slice(&b->host));
-}
-
-/* Whether the same addresses may be connected to. */
-static bool same_reach(const struct upstream_options *a, const struct upstream_options *b) {
-    return a->unread == b->unread && a->private_address == b->private_address &&
-           a->private_name == b->private_name && a->nets == b->nets && a->nnets == b->nnets;
-}
-
-/* Finds or makes the site, and counts the caller as a user. NULL when memory is short. */
-static struct site *site_get(struct upstream_pool *p, const struct upstream_origin *origin,
-                             const struct upstream_options *options) {
-    unsigned bucket = bucket_of(origin);
-    struct site *site;
-    LIST_FOREACH(site, &p->buckets[bucket], bucket)
-    if (same_reach(&site->options, options) && same_origin(&site->origin, origin))
-        break;
-    if (site) {
-        TAILQ_REMOVE(&p->sites, site, age);
-    } else {
-        site = calloc(1, sizeof *site);
-        if (!site)
-            return NULL;
-        site->origin = *origin;
-        site->options = *options;
-        TAILQ_INIT(&site->idle);
-        TAILQ_INIT(&site->http2);
-        LIST_INSERT_HEAD(&p->buckets[bucket], site, bucket);
-        p->nsites++;
-    }
-    TAILQ_INSERT_TAIL(&p->sites, site, age);
-    site->users++;
-    return site;
-}
-
-static void site_free(struct upstream_pool *p, struct site *site) {
-    LIST_REMOVE(site, bucket);
-    TAILQ_REMOVE(&p->sites, site, age);
-    p->nsites--;
-    while (site->nsessions)
-        SSL_SESSION_free(site->sessions[--site->nsessions]);
-    free(site);
-}
-
-/* One user less. Sites beyond the limit that nobody uses go, the oldest first. */
-static void site_put(struct upstream_pool *p, struct site *site) {
-    struct site *next;
-    site->users--;
-    for (site = TAILQ_FIRST(&p->sites); site && p->nsites > SITES_MAX; site = next) {
-        next = TAILQ_NEXT(site, age);
-        if (site->users == 0 && site->nidle == 0)
-            site_free(p, site);
-    }
-}
-
-/* --- links -------------------------------------------------------------------------------------------- */
-
 static const struct io_events no_events;
-
-static void idle_remove(struct link *l) {
-    TAILQ_REMOVE(&l->site->idle, l, entry);
-    l->site->nidle--;
-    l->pool->idle--;
-}
-
-static void idle_drop(struct link *l) {
-    idle_remove(l);
-    l->pool->open--;
-    io_free(l->link.io);
-    free(l);
-}
-
-/* Something comes on an idle connection. TLS may have a ticket to hand over; anything else ends it. */
-static void on_idle_readable(struct io *io) {
-    size_t got;
-    if (io_read(io, io_scratch(), IO_SCRATCH, &got) != ERR_AGAIN)
-        idle_drop(io->arg);
-}
-
-static void on_idle_failed(struct io *io, int err) {
-    (void)err;
-    idle_drop(io->arg);
-}
-
-static void on_idle_timeout(struct io *io) {
-    idle_drop(io->arg);
-}
-
-static const struct io_events idle_events = {
-    .readable = on_idle_readable, .failed = on_idle_failed, .timeout = on_idle_timeout};
-
-/* Makes it idle. It is in no list. */
-static void idle_add(struct link *l, unsigned ms) {
-    struct site *site = l->site;
-    struct upstream_pool *p = l->pool;
-    if (site->nidle >= UPSTREAM_IDLE_PER_ORIGIN || (p->idle >= UPSTREAM_IDLE_PER_POOL && site->nidle))
-        idle_drop(TAILQ_LAST(&site->idle, link_list));
-    if (p->idle >= UPSTREAM_IDLE_PER_POOL) {
-        p->open--;
-        io_free(l->link.io);
-        free(l);
-        return;
-    }
-    TAILQ_INSERT_HEAD(&site->idle, l, entry);
-    site->nidle++;
-    p->idle++;
-    l->link.reused = true;
-    l->since = clock_monotonic_ms();
-    io_own(l->link.io, &idle_events, l);
-    io_deadline(l->link.io, ms);
-    /* a pause first, so that reading is armed whatever the last owner left */
-    io_pause(l->link.io);
-    io_resume(l->link.io);
-}
-
-/* For a request that can't be repeated. */
-static bool idle_sure(const struct link *l, uint64_t now) {
-    uint64_t idle = now - l->since;
-    return idle <= UPSTREAM_ONCE_MS && (l->served > 1 || idle >= UPSTREAM_SETTLE_MS);
-}
-
-/* A connection to be used again, looked at once more; it is in no list then. NULL: none. */
-static struct link *idle_take(struct site *site, bool once) {
-    uint64_t now = once ? clock_monotonic_ms() : 0;
-    for (struct link *l = TAILQ_FIRST(&site->idle), *next; l; l = next) {
-        next = TAILQ_NEXT(l, entry);
-        if (once && !idle_sure(l, now))
-            continue;
-        if (!io_idle_ok(l->link.io)) {
-            idle_drop(l);
-            continue;
-        }
-        idle_remove(l);
-        io_own(l->link.io, &no_events, NULL);
-        io_deadline(l->link.io, 0);
-        return l;
-    }
-    return NULL;
-}
-
-void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_ms) {
-    struct link *l = (struct link *)link;
-    struct upstream_pool *p = l->pool;
-    unsigned ms = UPSTREAM_IDLE_MS;
-    if (p)
-        TAILQ_REMOVE(&p->out, l, entry);
-    if (link->http2) {
-        struct site *of = l->site;
-        up2_detach(link);
-        free(l);
-        if (p)
-            site_put(p, of);
-        return;
-    }
-    if (!p) {
-        io_free(link->io);
-        free(l);
-        return;
-    }
-    if (keep_ms)
-        ms = keep_ms > UPSTREAM_KEEP_MS ? UPSTREAM_KEEP_MS : keep_ms > 1000 ? keep_ms - 1000 : 0;
-    struct site *site = l->site;
-    l->served += reusable;
-    /* what comes now, idle_take sees */
-    if (reusable && ms && (io_at_rest(link->io) || (io_queued(link->io) == 0 && io_idle_ok(link->io)))) {
-        idle_add(l, ms);
-    } else {
-        p->open--;
-        io_free(link->io);
-        free(l);
-    }
-    site_put(p, site);
-}
 
 /* --- attempts ----------------------------------------------------------------------------------------- */
 
@@ -518,6 +279,42 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     return a;
 }
 
+/* --- giving back -------------------------------------------------------------------------------------- */
+
+void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_ms) {
+    struct link *l = (struct link *)link;
+    struct upstream_pool *p = l->pool;
+    unsigned ms = UPSTREAM_IDLE_MS;
+    if (p)
+        TAILQ_REMOVE(&p->out, l, entry);
+    if (link->http2) {
+        struct site *of = l->site;
+        up2_detach(link);
+        free(l);
+        if (p)
+            site_put(p, of);
+        return;
+    }
+    if (!p) {
+        io_free(link->io);
+        free(l);
+        return;
+    }
+    if (keep_ms)
+        ms = keep_ms > UPSTREAM_KEEP_MS ? UPSTREAM_KEEP_MS : keep_ms > 1000 ? keep_ms - 1000 : 0;
+    struct site *site = l->site;
+    l->served += reusable;
+    /* what comes now, idle_take sees */
+    if (reusable && ms && (io_at_rest(link->io) || (io_queued(link->io) == 0 && io_idle_ok(link->io)))) {
+        idle_add(l, ms);
+    } else {
+        p->open--;
+        io_free(link->io);
+        free(l);
+    }
+    site_put(p, site);
+}
+
 /* --- words -------------------------------------------------------------------------------------------- */
 
 const char *upstream_reason_code(enum upstream_reason reason) {
@@ -543,7 +340,7 @@ struct upstream *upstream_new(const struct upstream_config *config) {
     u->config = *config;
     if (!u->config.connect_ms)
         u->config.connect_ms = UPSTREAM_CONNECT_MS;
-    SSL_CTX_sess_set_new_cb(config->tls, on_session);
+    SSL_CTX_sess_set_new_cb(config->tls, site_session_made);
     return u;
 }
 

@@ -1,5 +1,11 @@
 /*
- * What upstream.c (callers, pools) and dial.c (making a connection) share; nobody else includes this.
+ * What the files of the pool share; nobody else includes this.
+ *
+ *     upstream.c         a caller's wish, from upstream_acquire to upstream_release; the pool's life
+ *     upstream_sites.c   what is known of an origin; TLS sessions
+ *     upstream_idle.c    connections of HTTP/1.1 that wait to be used again
+ *     upstream_http2.c   connections of HTTP/2 (upstream_http2.h)
+ *     dial.c             making a connection: the name, its addresses, the race, the proxy, TLS
  *
  *     upstream_pool 1--* site (an origin: idle links, TLS sessions) 1--* link
  *     upstream_attempt: one caller's wish; decided once, told from the event loop, gone
@@ -109,6 +115,8 @@ struct upstream_attempt {
     struct try tries[RESOLVE_ADDRS_MAX];
 };
 
+/* ---- upstream.c ---- */
+
 /* Decides an attempt; the caller hears of it from the event loop. */
 void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -118,13 +126,35 @@ void attempt_made(struct upstream_attempt *a, struct io *io);
 /* A connection of HTTP/2 has said what it takes, or is no more. */
 void attempt_answered(struct upstream_pool *p, struct up2 *up);
 
+/* ---- dial.c ---- */
+
 /* Starts making a connection; ends in one of the two above. May be called again after dial_release. */
 void dial_start(struct upstream_attempt *a);
 /* Frees what dialling holds, at any time. */
 void dial_release(struct upstream_attempt *a);
 
+/* ---- upstream_sites.c ---- */
+
+/* Finds or makes the site, and counts the caller as a user. NULL when memory is short. */
+struct site *site_get(struct upstream_pool *p, const struct upstream_origin *origin,
+                      const struct upstream_options *options);
+/* One user less. Sites beyond the limit that nobody uses go, the oldest first. */
+void site_put(struct upstream_pool *p, struct site *site);
+/* At the pool's end: whoever uses it. */
+void site_free(struct upstream_pool *p, struct site *site);
 /* Readies the io's TLS for the site: name, session, where new sessions go, whether HTTP/2 is offered. 0 or an error of
  * ca_upstream_prepare. */
 int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2);
+/* OpenSSL's callback: there is a session that may be resumed. 1: it is the site's now. */
+int site_session_made(SSL *ssl, SSL_SESSION *session);
+
+/* ---- upstream_idle.c ---- */
+
+/* Makes it idle. It is in no list. */
+void idle_add(struct link *l, unsigned ms);
+/* A connection to be used again, looked at once more; it is in no list then. NULL: none. */
+struct link *idle_take(struct site *site, bool once);
+/* Closes one that is idle. */
+void idle_drop(struct link *l);
 
 #endif
