@@ -137,7 +137,7 @@ static void on_origin_behind(void *arg, const struct resolve_answer *answer) {
 void dial_start(struct upstream_attempt *a) {
     struct upstream *u = a->pool->upstream;
     const struct upstream_origin *o = &a->site->origin;
-    a->dialling = true;
+    a->dialled = true;
     event_assign(&a->stagger, u->config.base, -1, 0, on_stagger, a);
     a->proxy = u->config.proxies ? proxyenv_for(u->config.proxies, o->scheme, &o->host) : NULL;
     if (!a->proxy) {
@@ -234,7 +234,7 @@ static void on_connect_readable(struct io *io) {
     struct upstream_attempt *a = io->arg;
     char *room;
     size_t got;
-    if (a->decided)
+    if (attempt_decided(a))
         return;
     if (buf_reserve(&a->head, 1024, &room)) {
         fail_proxy(a, "answers with an over-long head");
@@ -308,7 +308,7 @@ static void try_failed(struct try *t, int error) {
         race_next(a);
         return;
     }
-    if (a->running || a->decided)
+    if (a->running || attempt_decided(a))
         return;
     const char *host = a->proxy ? a->proxy->host.text : a->site->origin.host.text;
     enum upstream_reason reason = a->proxy                             ? UPSTREAM_PROXY
@@ -388,7 +388,7 @@ static void on_stagger(evutil_socket_t fd, short what, void *arg) {
 /* --- life --------------------------------------------------------------------------------------------- */
 
 void dial_release(struct upstream_attempt *a) {
-    if (!a->dialling)
+    if (!a->dialled)
         return;
     resolve_cancel(a->query);
     a->query = NULL;

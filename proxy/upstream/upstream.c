@@ -1,9 +1,11 @@
 #include "proxy/upstream/upstream.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "proxy/io/http2_io.h"
 #include "proxy/upstream/upstream_parts.h"
 
@@ -13,12 +15,29 @@ static const struct io_events no_events;
 
 /* --- attempts ----------------------------------------------------------------------------------------- */
 
+static const char *const attempt_state_names[] = {"begun", "waiting", "dialling", "asking", "made", "failed"};
+_Static_assert(sizeof attempt_state_names / sizeof *attempt_state_names == ATTEMPT_STATES,
+               "a name for each state");
+
+static void attempt_enter(struct upstream_attempt *a, enum attempt_state state) {
+    static const uint8_t legal[ATTEMPT_STATES] = {
+        [ATTEMPT_BEGUN] =
+            1 << ATTEMPT_WAITING | 1 << ATTEMPT_DIALLING | 1 << ATTEMPT_MADE | 1 << ATTEMPT_FAILED,
+        [ATTEMPT_WAITING] = 1 << ATTEMPT_DIALLING | 1 << ATTEMPT_MADE | 1 << ATTEMPT_FAILED,
+        [ATTEMPT_DIALLING] = 1 << ATTEMPT_ASKING | 1 << ATTEMPT_MADE | 1 << ATTEMPT_FAILED,
+        [ATTEMPT_ASKING] = 1 << ATTEMPT_DIALLING | 1 << ATTEMPT_MADE | 1 << ATTEMPT_FAILED,
+    };
+    assert(legal[a->state] & 1 << state);
+    log_debug("attempt %p: %s -> %s", (void *)a, attempt_state_names[a->state], attempt_state_names[state]);
+    a->state = state;
+}
+
 void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer,
                   const char *format, ...) {
     va_list args;
-    if (a->decided)
+    if (attempt_decided(a))
         return;
-    a->decided = true;
+    attempt_enter(a, ATTEMPT_FAILED);
     va_start(args, format);
     vsnprintf(a->text, sizeof a->text, format, args);
     va_end(args);
@@ -29,6 +48,7 @@ void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const
 }
 
 static void attempt_dial(struct upstream_attempt *a) {
+    attempt_enter(a, ATTEMPT_DIALLING);
     a->offers = a->options.http2;
     a->site->dialling += a->offers;
     dial_start(a);
@@ -36,7 +56,7 @@ static void attempt_dial(struct upstream_attempt *a) {
 
 /* What it is to be given: `l`, in no list. */
 static void attempt_give(struct upstream_attempt *a, struct link *l) {
-    a->decided = true;
+    attempt_enter(a, ATTEMPT_MADE);
     a->made = l;
     event_active(&a->timer, EV_TIMEOUT, 0);
 }
@@ -60,9 +80,8 @@ static struct link *http2_take(struct upstream_pool *p, struct site *site, bool 
 static void site_wake(struct upstream_pool *p, struct site *site) {
     struct upstream_attempt *a;
     TAILQ_FOREACH(a, &p->attempts, entry) {
-        if (a->site != site || !a->waits || a->decided)
+        if (a->site != site || a->state != ATTEMPT_WAITING)
             continue;
-        a->waits = false;
         struct link *l = http2_take(p, site, false);
         if (l) {
             attempt_give(a, l);
@@ -87,8 +106,9 @@ static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
     a->counted = up == NULL; /* it counts by itself now */
     a->site->speaks_http2 = true;
     if (up && a->options.websocket) {
-        up2_ask(up, a->pool->upstream->config.connect_ms);
+        attempt_enter(a, ATTEMPT_ASKING);
         a->asks = up;
+        up2_ask(up, a->pool->upstream->config.connect_ms);
         attempt_no_offer(a);
         return;
     }
@@ -100,11 +120,12 @@ static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
 }
 
 void attempt_made(struct upstream_attempt *a, struct io *io) {
-    if (!a->decided && http2_chosen(io)) {
+    bool decided = attempt_decided(a);
+    if (!decided && http2_chosen(io)) {
         attempt_made_http2(a, io);
         return;
     }
-    struct link *l = a->decided ? NULL : calloc(1, sizeof *l);
+    struct link *l = decided ? NULL : calloc(1, sizeof *l);
     if (!l) {
         io_free(io);
         attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory");
@@ -131,7 +152,7 @@ static void attempt_again(struct upstream_attempt *a) {
 void attempt_answered(struct upstream_pool *p, struct up2 *up) {
     struct upstream_attempt *a;
     TAILQ_FOREACH(a, &p->attempts, entry) {
-        if (a->asks != up || a->decided)
+        if (a->state != ATTEMPT_ASKING || a->asks != up)
             continue;
         struct link *l = up2_takes_websocket(up) ? http2_take(p, a->site, true) : NULL;
         a->asks = NULL;
@@ -164,7 +185,7 @@ static void on_decided(evutil_socket_t fd, short what, void *arg) {
     void *callback_arg = a->arg;
     (void)fd;
     (void)what;
-    if (!a->decided)
+    if (!attempt_decided(a))
         attempt_fail(a, UPSTREAM_TIMEOUT, a->peer.len ? &a->peer : NULL,
                      "no connection to %s within %g seconds", a->site->origin.host.text,
                      p->upstream->config.connect_ms / 1000.0);
@@ -255,10 +276,9 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     event_assign(&a->timer, p->upstream->config.base, -1, 0, on_decided, a);
     TAILQ_INSERT_TAIL(&p->attempts, a, entry);
 
-    a->made = attempt_ready(a);
-    if (a->made) {
-        a->decided = true;
-        event_active(&a->timer, EV_TIMEOUT, 0);
+    struct link *l = attempt_ready(a);
+    if (l) {
+        attempt_give(a, l);
         return a;
     }
     bool room = pool_room(p);
@@ -272,7 +292,7 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     } else {
         event_add(&a->timer, &limit);
         if (options->http2 && !options->alone && !options->websocket && site->speaks_http2 && site->dialling)
-            a->waits = true;
+            attempt_enter(a, ATTEMPT_WAITING);
         else
             attempt_dial(a);
     }

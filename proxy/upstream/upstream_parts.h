@@ -81,6 +81,23 @@ struct try {
     struct addr addr;
 };
 
+/*
+ *     ATTEMPT_BEGUN --> ATTEMPT_WAITING --> ATTEMPT_DIALLING <--> ATTEMPT_ASKING
+ *           +-------------------------------^
+ *     any of these --> ATTEMPT_MADE, ATTEMPT_FAILED
+ *
+ * attempt_enter() in upstream.c is the one writer. What is decided stays, and the caller is told from the event loop.
+ */
+enum attempt_state {
+    ATTEMPT_BEGUN,    /* within upstream_acquire */
+    ATTEMPT_WAITING,  /* another of the site's makes a connection, which may be of use to this one too */
+    ATTEMPT_DIALLING, /* dial.c makes one: attempt_made or attempt_fail follows */
+    ATTEMPT_ASKING,   /* `asks` was made, and its server has not said yet whether it takes a WebSocket */
+    ATTEMPT_MADE,     /* `made` is what the caller gets */
+    ATTEMPT_FAILED,   /* `failure` and `text` say why he gets none */
+    ATTEMPT_STATES
+};
+
 struct upstream_attempt {
     TAILQ_ENTRY(upstream_attempt) entry;
     struct upstream_pool *pool;
@@ -89,16 +106,15 @@ struct upstream_attempt {
     struct upstream_callbacks callbacks;
     void *arg;
     struct event timer; /* the time limit, and the way into the event loop when it is decided */
-    bool counted;       /* in pool.open */
-    bool offers;        /* it is making a connection, and counted in site.dialling */
-    bool waits;         /* … another is, and may be of use to this one too */
-    struct up2 *asks;   /* … one is made, and its server has not said yet whether it takes a WebSocket */
-    bool decided;       /* `made` or `failure` says how */
+    enum attempt_state state;
+    bool counted;     /* in pool.open */
+    bool offers;      /* HTTP/2, on a connection that others could use: counted in site.dialling */
+    struct up2 *asks; /* ATTEMPT_ASKING */
     struct link *made;
     struct upstream_failure failure;
 
     /* dial.c's */
-    bool dialling;                    /* dial_start was called */
+    bool dialled;                     /* dial_start was called: what is below holds something */
     const struct proxy_server *proxy; /* NULL: directly */
     struct resolve_query *query;
     size_t naddrs, next;
@@ -117,6 +133,10 @@ struct upstream_attempt {
 
 /* ---- upstream.c ---- */
 
+/* Is it known how it ends? */
+static inline bool attempt_decided(const struct upstream_attempt *a) {
+    return a->state == ATTEMPT_MADE || a->state == ATTEMPT_FAILED;
+}
 /* Decides an attempt; the caller hears of it from the event loop. */
 void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const struct addr *peer,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
