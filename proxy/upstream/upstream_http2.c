@@ -1,23 +1,86 @@
 #include "proxy/upstream/upstream_http2.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "proxy/codec/websocket.h"
 #include "proxy/upstream/upstream_http2_parts.h"
 
 #define UP2_LINGER_MS 1000
-#define UP2_CLOSED    "the upstream ended the connection"
-#define UP2_BROKEN    "the upstream broke the rules of HTTP/2"
+#define WHY_CLOSED    "the upstream ended the connection"
+#define WHY_BROKEN    "the upstream broke the rules of HTTP/2"
 
 static void up2_pump(struct up2 *up);
+
+/* ---- states ---- */
+
+static const char *const up2_state_names[] = {"new", "open", "going", "broken"};
+_Static_assert(sizeof up2_state_names / sizeof *up2_state_names == UP2_STATES, "a name for each state");
+
+static void up2_enter(struct up2 *up, enum up2_state state) {
+    static const uint8_t legal[UP2_STATES] = {
+        [UP2_NEW] = 1 << UP2_OPEN | 1 << UP2_GOING | 1 << UP2_BROKEN,
+        [UP2_OPEN] = 1 << UP2_GOING | 1 << UP2_BROKEN,
+        [UP2_GOING] = 1 << UP2_BROKEN,
+    };
+    assert(legal[up->state] & 1 << state);
+    log_debug("up2 %p: %s -> %s", (void *)up, up2_state_names[up->state], up2_state_names[state]);
+    up->state = state;
+}
+
+void up2_stream_enter(struct up2_stream *s, enum up2_stream_state state) {
+    static const uint8_t legal[UP2S_STATES] = {
+        [UP2S_UNSENT] = 1 << UP2S_OPEN | 1 << UP2S_LOST,
+        [UP2S_OPEN] = 1 << UP2S_RESET | 1 << UP2S_CLOSED | 1 << UP2S_LOST,
+        [UP2S_RESET] = 1 << UP2S_CLOSED | 1 << UP2S_LOST,
+    };
+    assert(legal[s->state] & 1 << state);
+    s->state = state;
+}
+
+void up2_answer_enter(struct up2_stream *s, enum up2_answer_phase phase) {
+    static const uint8_t legal[UP2A_PHASES] = {
+        [UP2A_HEAD] = 1 << UP2A_BODY | 1 << UP2A_WHOLE | 1 << UP2A_GONE,
+        [UP2A_BODY] = 1 << UP2A_WHOLE | 1 << UP2A_GONE,
+        [UP2A_WHOLE] = 1 << UP2A_TOLD | 1 << UP2A_GONE,
+        [UP2A_TOLD] = 1 << UP2A_GONE,
+    };
+    assert(legal[s->phase] & 1 << phase);
+    s->phase = phase;
+}
+
+void up2_stream_lose(struct up2_stream *s, const char *why, bool unseen) {
+    up2_stream_enter(s, UP2S_LOST);
+    s->why = why;
+    s->unseen = unseen;
+}
+
+void up2_settle(struct up2 *up) {
+    if (up->state != UP2_NEW)
+        return;
+    up2_enter(up, UP2_OPEN);
+    if (up->pool)
+        attempt_answered(up->pool, up);
+}
+
+void up2_stop(struct up2 *up) {
+    if (up->state < UP2_GOING)
+        up2_enter(up, UP2_GOING);
+}
+
+/* Does the session have it? */
+static bool stream_runs(const struct up2_stream *s) {
+    return s->state == UP2S_OPEN || s->state == UP2S_RESET;
+}
 
 /* ---- life ---- */
 
 static void up2_free(struct up2 *up) {
     event_del(&up->defer);
     nghttp2_session_del(up->session);
-    if (up->broken)
+    if (up->state == UP2_BROKEN)
         io_free(up->io);
     else
         io_linger(up->io, 0, UP2_LINGER_MS); /* GOAWAY is in its queue */
@@ -42,7 +105,7 @@ static void up2_sweep(struct up2 *up) {
         return;
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = next) {
         next = LIST_NEXT(s, entry);
-        if (s->linked || (s->id && !s->closed && !up->broken))
+        if (s->linked || stream_runs(s))
             continue;
         stream_free(s);
         if (up->nstreams == 0)
@@ -52,7 +115,7 @@ static void up2_sweep(struct up2 *up) {
 
 /* Nobody owns a stream of it: all goes. */
 static void up2_end_now(struct up2 *up) {
-    if (!up->broken) {
+    if (up->state != UP2_BROKEN) {
         nghttp2_session_terminate_session(up->session, NGHTTP2_NO_ERROR);
         up->busy++;
         http2_send(up->session, up->io, true);
@@ -65,7 +128,7 @@ static void up2_end_now(struct up2 *up) {
 void up2_retire(struct up2 *up) {
     struct upstream_pool *p = up->pool;
     struct up2_stream *s;
-    up->going = true;
+    up2_stop(up);
     if (p) {
         attempt_answered(p, up);
         TAILQ_REMOVE(&up->site->http2, up, entry);
@@ -87,7 +150,7 @@ void up2_retire(struct up2 *up) {
 static void up2_rest(struct up2 *up) {
     if (up->nstreams || up->busy)
         return;
-    if (!up->pool || up->going || up->broken)
+    if (!up->pool || up->state >= UP2_GOING)
         up2_retire(up);
 }
 
@@ -100,7 +163,8 @@ void up2_later(struct up2 *up) {
 static void tell_head(struct up2_stream *s) {
     s->head_waits = false;
     s->touched = true;
-    s->told = s->head_ended;
+    if (s->head_ended)
+        up2_answer_enter(s, UP2A_TOLD);
     s->events->head(s->arg, &s->list, s->head_ended);
     http2_list_clear(&s->list);
 }
@@ -112,7 +176,7 @@ static void tell_data(struct up2_stream *s) {
     buf_consume(&s->in, part.n);
     if (buf_len(&s->in) == 0)
         buf_trim(&s->in);
-    if (s->id && !s->up->broken)
+    if (stream_runs(s))
         nghttp2_session_consume_stream(s->up->session, s->id, part.n);
     s->touched = true;
     s->events->data(s->arg, slice_make(piece, part.n));
@@ -120,24 +184,25 @@ static void tell_data(struct up2_stream *s) {
 
 /* All that there is to tell, as long as it is listened to. The caller holds `busy`. */
 void up2_stream_tell(struct up2_stream *s) {
-    while (s->events && s->listening && !s->told) {
+    while (s->events && s->listening && s->phase < UP2A_TOLD) {
         if (s->head_waits) {
             tell_head(s);
         } else if (buf_len(&s->in)) {
             tell_data(s);
-        } else if (s->ended) {
-            s->told = s->touched = true;
+        } else if (s->phase == UP2A_WHOLE) {
+            up2_answer_enter(s, UP2A_TOLD);
+            s->touched = true;
             s->events->end(s->arg, &s->trailers);
-        } else if (s->why) {
-            s->told = true;
+        } else if (s->state == UP2S_LOST) {
+            up2_answer_enter(s, UP2A_GONE);
             s->events->lost(s->arg, s->why, s->unseen);
         } else {
             break;
         }
     }
     /* an answer that was whole, and then the rest of the request is refused */
-    if (s->events && s->listening && s->told && s->why && !s->closed) {
-        s->closed = true;
+    if (s->events && s->listening && s->phase == UP2A_TOLD && s->state == UP2S_LOST) {
+        up2_answer_enter(s, UP2A_GONE);
         s->events->lost(s->arg, s->why, s->unseen);
     }
 }
@@ -157,19 +222,21 @@ static void up2_tell(struct up2 *up) {
 
 /* Nothing is read any more: the library would tell of streams that are gone. */
 static void up2_lose(struct up2 *up, const char *why) {
-    up->going = up->broken = true;
+    if (up->state == UP2_BROKEN)
+        return;
+    up2_enter(up, UP2_BROKEN);
     io_pause(up->io);
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry))
-        if (!s->why && !s->closed)
-            s->why = why;
+        if (s->state == UP2S_UNSENT || stream_runs(s))
+            up2_stream_lose(s, why, s->state == UP2S_UNSENT);
 }
 
 /* Nobody waits for these any more. */
 static void up2_reset_unowned(struct up2 *up) {
-    for (struct up2_stream *s = LIST_FIRST(&up->streams); s && !up->broken; s = LIST_NEXT(s, entry)) {
-        if (s->linked || !s->id || s->reset)
+    for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry)) {
+        if (s->linked || s->state != UP2S_OPEN)
             continue;
-        s->reset = true;
+        up2_stream_enter(s, UP2S_RESET);
         nghttp2_submit_rst_stream(up->session, NGHTTP2_FLAG_NONE, s->id,
                                   s->malformed ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_CANCEL);
     }
@@ -178,11 +245,11 @@ static void up2_reset_unowned(struct up2 *up) {
 /* The library is through with this connection. If it has ended it for an error of the server's, which may leave it open, it
  * will say nothing more of the streams that were under way. */
 static void up2_session_over(struct up2 *up) {
-    up->going = true;
+    up2_stop(up);
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry)) {
-        if (!s->id)
+        if (!stream_runs(s))
             continue;
-        up2_lose(up, UP2_BROKEN);
+        up2_lose(up, WHY_BROKEN);
         up2_later(up);
         return;
     }
@@ -206,7 +273,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg) {
 /* ---- the io ---- */
 
 static void up2_pump(struct up2 *up) {
-    if (up->busy || up->broken)
+    if (up->busy || up->state == UP2_BROKEN)
         return;
     up->busy++;
     if (up->secret)
@@ -214,7 +281,7 @@ static void up2_pump(struct up2 *up) {
     int r = http2_send(up->session, up->io, true);
     up->busy--;
     if (r) {
-        up2_lose(up, UP2_CLOSED);
+        up2_lose(up, WHY_CLOSED);
         up2_later(up);
         return;
     }
@@ -233,13 +300,13 @@ static void on_readable(struct io *io) {
     if (r == ERR_AGAIN)
         return;
     if (r) {
-        up2_lose(up, UP2_CLOSED);
+        up2_lose(up, WHY_CLOSED);
     } else {
         up->busy++;
         ssize_t n = nghttp2_session_mem_recv(up->session, (const uint8_t *)bytes, got);
         up->busy--;
         if (n < 0)
-            up2_lose(up, UP2_BROKEN);
+            up2_lose(up, WHY_BROKEN);
     }
     up2_turn(up);
 }
@@ -250,7 +317,7 @@ static void on_drained(struct io *io) {
 
 static void on_failed(struct io *io, int err) {
     (void)err;
-    up2_lose(io->arg, UP2_CLOSED);
+    up2_lose(io->arg, WHY_CLOSED);
     up2_turn(io->arg);
 }
 
@@ -279,7 +346,7 @@ struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io
     http2_guard_init(&up->guard, clock_monotonic_ms());
     event_assign(&up->defer, pool->upstream->config.base, -1, 0, on_deferred, up);
     if (up2_session(up)) {
-        up->broken = true;
+        up2_enter(up, UP2_BROKEN);
         up2_free(up);
         return NULL;
     }
@@ -303,11 +370,11 @@ void up2_ask(struct up2 *up, unsigned ms) {
 static bool up2_room(const struct up2 *up) {
     uint32_t theirs =
         nghttp2_session_get_remote_settings(up->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-    return !up->going && !up->broken && up->nstreams < UP2_STREAMS && up->nstreams < theirs;
+    return up->state < UP2_GOING && up->nstreams < UP2_STREAMS && up->nstreams < theirs;
 }
 
 bool up2_takes_websocket(const struct up2 *up) {
-    return up->settled && up2_room(up) &&
+    return up->state == UP2_OPEN && up2_room(up) &&
            nghttp2_session_get_remote_settings(up->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
 }
 
@@ -366,9 +433,9 @@ static int stream_request(struct up2_stream *s, const struct http2_nvs *nvs, boo
     struct up2 *up = s->up;
     nghttp2_data_provider provider = http2_out_provider(&s->out);
     char *room;
-    if (up->broken || up->going) {
-        s->why = UP2_CLOSED;
-        s->unseen = true;
+    if (up->state >= UP2_GOING) {
+        if (s->state == UP2S_UNSENT)
+            up2_stream_lose(s, WHY_CLOSED, true);
         up2_later(up);
         return 0;
     }
@@ -380,6 +447,7 @@ static int stream_request(struct up2_stream *s, const struct http2_nvs *nvs, boo
     if (id < 0)
         return ERR_NOMEM;
     s->id = s->out.id = id;
+    up2_stream_enter(s, UP2S_OPEN);
     up->secret += secret;
     return 0;
 }
@@ -416,12 +484,12 @@ int up2_request(struct upstream_link *link, const struct http1_request *req, con
 
 int up2_data(struct upstream_link *link, struct slice bytes) {
     struct up2_stream *s = link->http2;
-    return s->id && !s->up->broken ? http2_out_put(&s->out, bytes) : ERR_EOF;
+    return s->state == UP2S_OPEN ? http2_out_put(&s->out, bytes) : ERR_EOF;
 }
 
 int up2_end(struct upstream_link *link, const struct http_field *trailers, size_t n) {
     struct up2_stream *s = link->http2;
-    if (!s->id || s->up->broken)
+    if (s->state != UP2S_OPEN)
         return ERR_EOF;
     http2_out_end(&s->out, trailers, n);
     return 0;
@@ -448,7 +516,7 @@ void up2_malformed(struct upstream_link *link) {
 void up2_listen(struct upstream_link *link, bool on) {
     struct up2_stream *s = link->http2;
     s->listening = on;
-    if (on && (s->head_waits || buf_len(&s->in) || s->ended || s->why))
+    if (on && (s->head_waits || buf_len(&s->in) || s->phase >= UP2A_WHOLE || s->state == UP2S_LOST))
         up2_later(s->up);
 }
 

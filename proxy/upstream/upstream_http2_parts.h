@@ -7,6 +7,58 @@
 #include "proxy/io/http2_guard.h"
 #include "proxy/upstream/upstream_parts.h"
 
+/*
+ * A connection.
+ *
+ *     UP2_NEW --> UP2_OPEN --> UP2_GOING
+ *        +-----------------------^
+ *     any --> UP2_BROKEN
+ *
+ * up2_enter() is the one writer. A connection that the pool has forgotten (`pool` is NULL) is at least going.
+ */
+enum up2_state {
+    UP2_NEW, /* requests may be begun, but what its server takes is not known yet: its settings have not come */
+    UP2_OPEN,  /* … and it is known */
+    UP2_GOING, /* no more requests: a GOAWAY, an error, or the pool has no use for it; those under way go on */
+    UP2_BROKEN, /* the io can't be used any more, and the session is not entered; all streams are over */
+    UP2_STATES
+};
+
+/*
+ * One of its streams, as the session has it.
+ *
+ *     UP2S_UNSENT --> UP2S_OPEN --> UP2S_RESET --> UP2S_CLOSED
+ *         |              |  +------------------------^
+ *         +--------------+--> UP2S_LOST, from UP2S_RESET too
+ *
+ * up2_stream_enter() is the one writer. The session knows `id` in OPEN and RESET, and in no other.
+ */
+enum up2_stream_state {
+    UP2S_UNSENT, /* no request was sent */
+    UP2S_OPEN,   /* it was */
+    UP2S_RESET,  /* nobody has the link any more, and the server is told so */
+    UP2S_CLOSED, /* both ways have ended well, or nobody was to know how */
+    UP2S_LOST,   /* … or not: `why` and `unseen` say how */
+    UP2S_STATES
+};
+
+/*
+ * … and its answer, as it comes and is told.
+ *
+ *     UP2A_HEAD --> UP2A_BODY --> UP2A_WHOLE --> UP2A_TOLD
+ *     any --> UP2A_GONE
+ *
+ * up2_answer_enter() is the one writer.
+ */
+enum up2_answer_phase {
+    UP2A_HEAD,  /* the final head has not come; interim ones may have */
+    UP2A_BODY,  /* it has: the next list is the trailers */
+    UP2A_WHOLE, /* END_STREAM has come; what waits is to be told */
+    UP2A_TOLD,  /* the owner knows all of it; that the rest of his request is refused may follow */
+    UP2A_GONE,  /* he was told of the loss: nothing follows */
+    UP2A_PHASES
+};
+
 /* What a stream has to tell, once it is listened to. */
 struct up2_stream {
     struct up2 *up;
@@ -14,7 +66,9 @@ struct up2_stream {
     bool linked;                     /* somebody has a link on it */
     const struct up2_events *events; /* NULL: nobody is to be told, not yet or not any more */
     void *arg;
-    int32_t id; /* 0: no request was sent */
+    enum up2_stream_state state;
+    enum up2_answer_phase phase;
+    int32_t id; /* see above */
     struct event timer;
     uint64_t due; /* monotonic ms, 0: none */
     struct http2_out out;
@@ -24,15 +78,10 @@ struct up2_stream {
     bool listening;
     bool head_waits; /* `list` is a head to be told */
     bool head_ended; /* … and the whole answer */
-    bool headed;     /* the final head has come: the next list is the trailers */
-    bool ended;      /* END_STREAM has come */
-    bool told;       /* … or the loss, and the owner knows */
     bool touched;    /* something was told in this turn */
-    bool reset;      /* we gave it up */
-    bool malformed;  /* … for what came on it */
-    bool closed;     /* the session has no such stream any more */
-    const char *why; /* it is lost */
-    bool unseen;
+    bool malformed;  /* what came on it: the reset says so */
+    const char *why; /* UP2S_LOST */
+    bool unseen;     /* … and the server has not acted on it */
 };
 
 struct up2 {
@@ -42,19 +91,25 @@ struct up2 {
     struct io *io;
     struct addr peer;
     bool proxied;
+    enum up2_state state;
     nghttp2_session *session;
     LIST_HEAD(, up2_stream) streams;
     size_t nstreams;
     unsigned busy;   /* inside of the library, or going through the streams */
     bool used;       /* a request was sent on it before */
-    bool settled;    /* the server's settings have come */
-    bool going;      /* no more streams: GOAWAY, or an error */
-    bool broken;     /* the io can't be used any more */
     unsigned secret; /* heads with a secret that are not sent yet */
     struct event defer;
     struct http2_guard guard;
 };
 
+void up2_stream_enter(struct up2_stream *s, enum up2_stream_state state);
+void up2_answer_enter(struct up2_stream *s, enum up2_answer_phase phase);
+/* It is UP2S_LOST. */
+void up2_stream_lose(struct up2_stream *s, const char *why, bool unseen);
+/* The server's settings have come. */
+void up2_settle(struct up2 *up);
+/* No more requests on it. */
+void up2_stop(struct up2 *up);
 /* All that there is to tell, as long as it is listened to. The caller holds `busy`. */
 void up2_stream_tell(struct up2_stream *s);
 /* What is to be told or sent can't be now: from the event loop. */

@@ -12,7 +12,7 @@ static struct up2_stream *find(nghttp2_session *session, int32_t id) {
 static int guarded(struct up2 *up, const char *why) {
     if (!why)
         return 0;
-    up->going = true;
+    up2_stop(up);
     nghttp2_session_terminate_session(up->session, NGHTTP2_ENHANCE_YOUR_CALM);
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
@@ -30,7 +30,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)arg;
     if (!s || !s->events)
         return 0;
-    int r = http2_list_add(s->headed ? &s->trailers : &s->list, slice_make(name, nname),
+    int r = http2_list_add(s->phase == UP2A_HEAD ? &s->list : &s->trailers, slice_make(name, nname),
                            slice_make(value, nvalue));
     return r ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
@@ -38,7 +38,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
     struct up2_stream *s = find(session, frame->hd.stream_id);
     (void)arg;
-    if (s && s->head_waits && !s->headed) { /* an interim one that nobody took yet */
+    if (s && s->head_waits && s->phase == UP2A_HEAD) { /* an interim one that nobody took yet */
         s->head_waits = false;
         http2_list_clear(&s->list);
     }
@@ -54,11 +54,13 @@ static bool is_interim(const struct http2_list *list) {
 }
 
 static void stream_headers(struct up2_stream *s, bool ended) {
-    if (s->headed) { /* trailers, which must end it: else they are told as a head, which is refused */
-        s->head_waits = !ended;
+    if (s->phase != UP2A_HEAD) {
+        s->head_waits =
+            !ended; /* trailers, which must end it: else they are told as a head, which is refused */
         return;
     }
-    s->headed = !is_interim(&s->list);
+    if (!is_interim(&s->list))
+        up2_answer_enter(s, UP2A_BODY);
     s->head_waits = true;
     s->head_ended = ended;
 }
@@ -68,17 +70,15 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     struct up2_stream *s = frame->hd.stream_id ? find(session, frame->hd.stream_id) : NULL;
     bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     if (frame->hd.type == NGHTTP2_GOAWAY)
-        up->going = true;
-    if (frame->hd.type == NGHTTP2_SETTINGS && !up->settled) {
-        up->settled = true;
-        if (up->pool)
-            attempt_answered(up->pool, up);
-    }
+        up2_stop(up);
+    if (frame->hd.type == NGHTTP2_SETTINGS)
+        up2_settle(up);
     if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS)
         stream_headers(s, ended);
-    s->ended |= ended;
+    if (ended && s->phase < UP2A_WHOLE)
+        up2_answer_enter(s, UP2A_WHOLE);
     up2_stream_tell(s);
     return 0;
 }
@@ -106,18 +106,17 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     const char *broken = NULL;
     if (!s)
         return 0;
-    if (s->ended)
+    bool whole = s->phase == UP2A_WHOLE || s->phase == UP2A_TOLD;
+    if (whole)
         http2_guard_whole(&up->guard);
     else if (s->events && error != NGHTTP2_REFUSED_STREAM)
         broken = http2_guard_broken(&up->guard, clock_monotonic_ms());
-    if (s->events && (!s->ended || !s->out.complete)) {
-        s->unseen = error == NGHTTP2_REFUSED_STREAM;
-        s->why = error == NGHTTP2_REFUSED_STREAM ? "the upstream refused the stream"
-                                                 : "the upstream reset the stream";
-    } else {
-        s->closed = true;
-    }
-    s->id = 0;
+    bool refused = error == NGHTTP2_REFUSED_STREAM;
+    if (s->events && (!whole || !s->out.complete))
+        up2_stream_lose(s, refused ? "the upstream refused the stream" : "the upstream reset the stream",
+                        refused);
+    else
+        up2_stream_enter(s, UP2S_CLOSED);
     up2_later(up);
     return guarded(up, broken);
 }
