@@ -89,7 +89,7 @@ static struct io *conn_detach(struct conn *conn) {
     if (conn->x) {
         struct xchg *x = conn->x;
         conn->x = NULL;
-        xchg_client_gone(x, "client-gone", "the client went away");
+        xchg_conn_gone(x);
     }
     if (conn->h2)
         conn_http2_over(conn);

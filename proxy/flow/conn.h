@@ -103,7 +103,7 @@ struct conn {
 /* Takes an accepted descriptor. NULL: out of memory; the descriptor is closed. */
 struct conn *conn_new(struct box *box, int fd);
 
-/* Ends it: the exchange is told (xchg_client_gone), the io freed. */
+/* Ends it: the exchange is told (xchg_conn_gone), the io freed. */
 void conn_close(struct conn *conn);
 /* The same, but the client still gets what is queued, and time to read it (io_linger), while it may send `drain`
  * bytes more. */

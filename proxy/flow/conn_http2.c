@@ -282,7 +282,7 @@ void conn_http2_over(struct conn *conn) {
     h2->busy++; /* for good */
     for (struct h2_stream *s = h2->streams; s; s = s->next)
         if (s->x)
-            xchg_client_gone(s->x, "client-gone", "the client went away");
+            xchg_conn_gone(s->x);
 }
 
 void conn_http2_free(struct h2 *h2) {

@@ -369,6 +369,7 @@ static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg) {
     void (*done)(void *) = engine->drain_done;
     (void)fd;
     (void)what;
+    engine->cutting = true;
     for (struct box *box = engine->boxes; box; box = box->next)
         while (box->conns)
             conn_close(box->conns);
@@ -389,7 +390,8 @@ void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), v
             next = conn->next;
             if (conn->h2)
                 conn_http2_drain(conn);
-            else if (!conn->x && conn->phase == H1_HEAD && buf_len(&conn->in) == 0)
+            else if (conn->state != CONN_TUNNEL && !conn->x && conn->phase == H1_HEAD &&
+                     buf_len(&conn->in) == 0)
                 conn_linger(conn, 0);
         }
     event_add(&engine->drain_timer, &tv);

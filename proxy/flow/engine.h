@@ -109,7 +109,7 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
 void engine_remove_sandbox(struct engine *engine, uint64_t id);
 
 /* No more connections are accepted; idle ones are closed, exchanges under way may end. `done` is called once, when
- * the last one has ended or `ms` have passed (then the rest is cut off), never from within. */
+ * the last one has ended or `ms` have passed (then the rest is cut off, and its outcomes say so), never from within. */
 void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), void *arg);
 
 struct engine_stats {

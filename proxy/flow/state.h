@@ -70,6 +70,7 @@ struct engine {
     struct event retry; /* accepting goes on */
     bool accept_paused;
     bool draining;
+    bool cutting; /* … and its time is up: what ends now was broken off by exeat, not by a client */
     struct event drain_timer;
     void (*drain_done)(void *arg);
     void *drain_arg;
@@ -78,6 +79,10 @@ struct engine {
     struct buf text;                /* one block for texts that are made and sent at once */
     struct buf text2;               /* … and another */
 };
+
+/* Why something that is under way at the end of a drain is over. */
+#define ENGINE_ENDED_CODE   "exeat-ended"
+#define ENGINE_ENDED_REASON "exeat ended while this was under way"
 
 static inline struct slice box_name(const struct box *box) {
     return slice_str(box->name);

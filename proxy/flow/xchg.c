@@ -235,6 +235,13 @@ void xchg_client_gone(struct xchg *x, const char *code, const char *why) {
     xchg_end(x, false);
 }
 
+void xchg_conn_gone(struct xchg *x) {
+    if (x->box->engine->cutting)
+        xchg_client_gone(x, ENGINE_ENDED_CODE, ENGINE_ENDED_REASON);
+    else
+        xchg_client_gone(x, "client-gone", "the client went away");
+}
+
 /* ---- what the transport brings ---- */
 
 void xchg_start(struct xchg *x, int parse_error) {

@@ -12,6 +12,33 @@ int role_open(struct role_base *b, const struct channel_ops *ops, void *arg) {
     return channel_open(&b->ctl, b->base, IPC_FD, false, ops, arg);
 }
 
+static const int tells[ROLE_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+static void (*on_told)(struct role_base *b); /* one role a process */
+
+static void role_told(evutil_socket_t sig, short what, void *arg) {
+    struct role_base *b = arg;
+    (void)what;
+    if (b->told_by)
+        return;
+    b->told_by = (int)sig;
+    on_told(b);
+}
+
+int role_on_told(struct role_base *b, void (*told)(struct role_base *b)) {
+    on_told = told;
+    for (size_t i = 0; i < ROLE_SIGNALS; i++) {
+        b->told[i] = evsignal_new(b->base, tells[i], role_told, b);
+        if (!b->told[i] || event_add(b->told[i], NULL) < 0)
+            return ERR_NOMEM;
+    }
+    return 0;
+}
+
+void role_outlives(void) {
+    for (size_t i = 0; i < ROLE_SIGNALS; i++)
+        signal(tells[i], SIG_IGN);
+}
+
 void role_loop(struct role_base *b) {
     if (event_base_dispatch(b->base) < 0)
         b->status = 1;
@@ -19,7 +46,14 @@ void role_loop(struct role_base *b) {
 
 int role_close(struct role_base *b) {
     channel_close(&b->ctl);
+    for (size_t i = 0; i < ROLE_SIGNALS; i++)
+        if (b->told[i])
+            event_free(b->told[i]);
     event_base_free(b->base);
+    if (b->told_by) {
+        signal(b->told_by, SIG_DFL);
+        raise(b->told_by);
+    }
     return b->status;
 }
 

@@ -7,17 +7,26 @@
 #include "base/confine.h"
 #include "proxy/process/channel.h"
 
+#define ROLE_SIGNALS 3 /* SIGTERM, SIGINT, SIGHUP */
+
 struct role_base {
     struct event_base *base;
     struct channel ctl;
     int status; /* the process's exit status */
+    struct event *told[ROLE_SIGNALS];
+    int told_by; /* the signal that told it to end; 0: none did */
 };
 
 /* `message` gets what the supervisor sends; when the supervisor is gone, the loop ends. 0 or ERR_NOMEM. */
 int role_open(struct role_base *b, const struct channel_ops *ops, void *arg);
+/* A signal that tells a process to end ends the role from now on in its own way: `told` is called from the loop, and role_end is to
+ * follow. The process's end shows the signal all the same. Before confinement. 0 or ERR_NOMEM. */
+int role_on_told(struct role_base *b, void (*told)(struct role_base *b));
+/* Such a signal is of no effect: others of ours end first, and this role by itself then. */
+void role_outlives(void);
 /* Runs until role_end. */
 void role_loop(struct role_base *b);
-/* Frees channel and loop, after all that has events of it. The exit status. */
+/* Frees channel and loop, after all that has events of it. The exit status; does not return where a signal told it to end. */
 int role_close(struct role_base *b);
 void role_end(struct role_base *b, int status);
 

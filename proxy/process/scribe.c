@@ -1,6 +1,7 @@
 /*
  * The scribe's process: what workers report becomes lines of the log, entries of the Redis stream and lines on standard error
- * (proxy/record/sinks.h). It ends when all workers have ended and what they said is written, or the time for that is up.
+ * (proxy/record/sinks.h). It ends when all workers have ended and what they said is written, or the time for that is up; a signal that
+ * tells it to end sooner is ignored.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -137,6 +138,7 @@ static const struct channel_ops supervisor_ops = {on_supervisor, role_supervisor
 
 int scribe_run(void) {
     static struct scribe_process s;
+    role_outlives(); /* what workers have to say at their end is still to be written */
     if (role_open(&s.role, &supervisor_ops, &s) < 0)
         return 1;
     role_loop(&s.role);

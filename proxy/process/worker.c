@@ -1,6 +1,6 @@
 /*
  * A worker's process: the engine and all it needs (proxy/flow/engine.h), put together before confinement; sandboxes come and go after
- * it. Everything hostile is read here, and nothing precious is.
+ * it. Everything hostile is read here, and nothing precious is. Whyever it ends, what is under way gets its outcome first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +80,8 @@ struct worker_process {
     struct worker_sandbox *sandboxes;
     struct event *tick; /* while the recorder empties itself at the end */
     unsigned ticks;
+    bool ending;
+    int status; /* the exit status then */
 };
 
 static struct worker_process worker; /* proxyenv_load's `get` has no argument */
@@ -184,12 +186,14 @@ static int on_keeper(struct channel *c, struct msg_in *m) {
     return r;
 }
 
+static void end(struct worker_process *w, unsigned ms, int status);
+
 /* Nothing works without the keeper: the process ends, and the supervisor with it. */
 static void on_keeper_closed(struct channel *c, int err) {
     struct worker_process *w = c->arg;
     if (err != ERR_EOF)
         log_error("keeper: %s", err_text(err));
-    role_end(&w->role, err == ERR_EOF ? ROLE_PEER_GONE : 1);
+    end(w, 0, err == ERR_EOF ? ROLE_PEER_GONE : 1);
 }
 
 static const struct channel_ops keeper_ops = {on_keeper, on_keeper_closed};
@@ -461,8 +465,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     if (!recorder_empty(w->recorder) && ++w->ticks < DRAIN_TICKS)
         return;
+    if (!recorder_empty(w->recorder))
+        log_warn("the scribe does not take the last records: they are lost");
     (void)channel_send_type(&w->role.ctl, IPC_DRAINED);
-    role_end(&w->role, 0);
+    role_end(&w->role, w->status);
 }
 
 /* Whatever is still under way gets its outcome. */
@@ -486,6 +492,22 @@ static void on_drained(void *arg) {
         on_tick(-1, 0, w);
 }
 
+/* What is under way has so many ms to end by itself. */
+static void end(struct worker_process *w, unsigned ms, int status) {
+    if (w->ending)
+        return;
+    w->ending = true;
+    w->status = status;
+    if (w->engine)
+        engine_drain(w->engine, ms, on_drained, w);
+    else
+        role_end(&w->role, status);
+}
+
+static void on_told(struct role_base *b) {
+    end((struct worker_process *)b, DRAIN_MS, 0);
+}
+
 static int on_supervisor(struct channel *c, struct msg_in *m) {
     struct worker_process *w = c->arg;
     switch (m->type) {
@@ -497,12 +519,7 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
     case IPC_START: return w->engine ? ERR_PEER : start(w, m);
     case IPC_SANDBOX: return w->engine ? add_sandbox(w, m) : ERR_PEER;
     case IPC_SANDBOX_END: return w->engine ? end_sandbox(w, m) : ERR_PEER;
-    case IPC_DRAIN:
-        if (w->engine)
-            engine_drain(w->engine, DRAIN_MS, on_drained, w);
-        else
-            role_end(&w->role, 0);
-        return 0;
+    case IPC_DRAIN: end(w, DRAIN_MS, 0); return 0;
     default: return ERR_PEER;
     }
 }
@@ -523,7 +540,7 @@ int worker_run(void) {
     raise_limit();
     engine_limits_default(&w->limits);
     w->scribe_fd = -1;
-    if (role_open(&w->role, &supervisor_ops, w) < 0)
+    if (role_open(&w->role, &supervisor_ops, w) < 0 || role_on_told(&w->role, on_told) < 0)
         return 1;
     role_loop(&w->role);
     free_sandboxes(w);
