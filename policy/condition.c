@@ -238,15 +238,28 @@ enum tri condition_absent(const struct condition *c) {
     return c->test == TREE_UNEQUAL ? TRI_UNKNOWN : TRI_NO;
 }
 
+/* CGI and what came after it know no case, nor any signs but one: "X_Kind" is X-Kind to these. */
+static char header_fold(char c) {
+    c = ascii_lower(c);
+    return (c >= 'a' && c <= 'z') || ascii_digit(c) ? c : '-';
+}
+
+static bool header_alike(struct slice a, struct slice b) {
+    size_t i = 0;
+    while (i < a.n && a.n == b.n && header_fold(a.p[i]) == header_fold(b.p[i]))
+        i++;
+    return i == a.n && a.n == b.n;
+}
+
 enum tri condition_header(const struct facts *f, struct slice name, struct slice *out) {
     struct slice field, value;
     enum tri found = TRI_NO;
     if (!f->field)
         return TRI_UNKNOWN;
     for (size_t i = 0; f->field(f->field_arg, i, &field, &value); i++) {
-        if (!slice_caseeq(field, name))
+        if (!header_alike(field, name))
             continue;
-        if (found != TRI_NO)
+        if (found != TRI_NO || !slice_caseeq(field, name))
             return TRI_UNKNOWN;
         found = TRI_YES;
         *out = slice_trim(value);

@@ -84,7 +84,8 @@ enum facts_body {
     FACTS_BODY_OVER,   /* it is longer than what policy_needs_body asked for */
 };
 
-/* Header field `i` of the request, in the order received, names as sent. False behind the last. */
+/* Header field `i` of the request, in the order received, names as sent; an empty name where the server will not see the
+ * field. False behind the last. */
 typedef bool facts_field(const void *arg, size_t i, struct slice *name, struct slice *value);
 
 /* What a forge answered when exeat itself asked it (policy_question): to GET `target`, or to POST `body` to it. */

@@ -19,7 +19,7 @@ static bool facts_header(const void *arg, size_t i, struct slice *name, struct s
     const struct xchg *x = arg;
     if (i >= x->req.nfields)
         return false;
-    *name = x->req.fields[i].name;
+    *name = x->req.fields[i].hop ? SLICE_NONE : x->req.fields[i].name;
     *value = x->req.fields[i].value;
     return true;
 }

@@ -190,6 +190,22 @@ def headers_and_queries_are_conditions(t):
 
 
 @tap.test
+def a_header_is_judged_as_the_server_will_see_it(t):
+    fields = ["X-Kind: a", "X-Kind: a\r\nConnection: x-kind", "X-Kind: a\r\nConnection: keep-alive, X_KIND", "X_Kind: a",
+              "X-Kind: a\r\nX_Kind: b", "X-Kind: a\r\nX.Kind: b", "X-Kinds: b\r\nX-Kind: a"]
+    policy = POLICY + "allow GET https://a.test/hop where header Forwarded == a\n" \
+        "allow GET https://a.test/deny\ndeny GET https://a.test/deny where header X-Kind == b\n"
+    r, server = through(t, '''
+        c = tls("a.test")
+        report([c.get("/head?ref=main", extra=x + "\\r\\n").status for x in %r])
+        report(c.get("/hop", extra="Forwarded: a\\r\\n").status)
+        report([c.get("/deny", extra=x).status for x in ("X_Kind: b\\r\\n", "X-Kind: b\\r\\n", "X-Kind: b\\r\\nConnection: x-kind\\r\\n")])
+    ''' % fields, policy=policy)
+    tap.equal(r.reports, [[200, 403, 403, 403, 403, 403, 200], 403, [403, 403, 200]])
+    tap.equal([q.all("x-kind") for q in server.requests], [["a"], ["a"], []])
+
+
+@tap.test
 def pipelined_requests_behind_a_held_body_keep_their_order(t):
     r, server = through(t, '''
         c = tls("a.test")
