@@ -1,9 +1,39 @@
 #include "proxy/flow/conn_http2.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "proxy/flow/state.h"
+
+/* ---- state ---- */
+
+static const char *const h2_state_names[] = {"open", "ending", "failed"};
+_Static_assert(sizeof h2_state_names / sizeof *h2_state_names == H2_STATES, "a name for each state");
+
+static void h2_enter(struct h2 *h2, enum h2_state state) {
+    static const uint8_t legal[H2_STATES] = {
+        [H2_OPEN] = 1 << H2_ENDING | 1 << H2_FAILED,
+        [H2_ENDING] = 1 << H2_FAILED,
+    };
+    assert(legal[h2->state] & 1 << state);
+    log_debug("conn %p: %s -> %s", (void *)h2->conn, h2_state_names[h2->state], h2_state_names[state]);
+    h2->state = state;
+}
+
+void h2_stop(struct h2 *h2) {
+    if (h2->state == H2_OPEN)
+        h2_enter(h2, H2_ENDING);
+}
+
+bool h2_blame(struct h2 *h2, const char *code, const char *why) {
+    if (h2->state == H2_FAILED)
+        return false;
+    h2_enter(h2, H2_FAILED);
+    conn_note(h2->conn, code, why);
+    return true;
+}
 
 /* ---- time ---- */
 
@@ -68,9 +98,9 @@ static void h2_stream_late(struct h2_stream *stream) {
         xchg_client_gone(stream->x, "client-timeout",
                          stream->wanted ? "the client sent no more of its request"
                                         : "the client took no more of its answer");
-    else if (!stream->closed)
+    else if (stream->state != H2S_CLOSED)
         nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
-                                  stream->end_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
+                                  stream->phase == H2A_SENT ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
 }
 
 /* A time limit has passed, and what follows from it may not go out, since the client reads nothing. */
@@ -173,11 +203,8 @@ static void h2_on_failed(struct io *io, int err) {
 /* ---- reading ---- */
 
 void h2_fail(struct h2 *h2, uint32_t error, const char *code, const char *why) {
-    if (h2->failed)
-        return;
-    h2->failed = true;
-    conn_note(h2->conn, code, why);
-    nghttp2_session_terminate_session(h2->session, error);
+    if (h2_blame(h2, code, why))
+        nghttp2_session_terminate_session(h2->session, error);
 }
 
 static void h2_on_readable(struct io *io) {
@@ -200,7 +227,7 @@ static void h2_on_readable(struct io *io) {
     if (conn->state != CONN_HTTP)
         return;
     if (n < 0) {
-        if (h2->failed)
+        if (h2->state == H2_FAILED)
             conn_close(conn);
         else
             conn_refuse(conn, n == NGHTTP2_ERR_FLOODED ? "http2-flood" : "http2-error",
@@ -270,7 +297,7 @@ void conn_http2_begin(struct conn *conn) {
 
 void conn_http2_drain(struct conn *conn) {
     struct h2 *h2 = conn->h2;
-    h2->ending = true;
+    h2_stop(h2);
     h2_wake(h2);
     nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
                           nghttp2_session_get_last_proc_stream_id(h2->session), NGHTTP2_NO_ERROR, NULL, 0);

@@ -36,15 +36,60 @@
 #define H2_PILE     (256u << 10) /* bytes that are still read of a client behind the last frame to it */
 #define H2_QUEUED   1000 /* frames for a client that reads nothing, from which nothing is read of it */
 
+/*
+ *     H2_OPEN --> H2_ENDING --> H2_FAILED
+ *        +--------------------------^
+ *
+ * h2_enter() is the one writer. The connection is over (CONN_OVER) from any.
+ */
+enum h2_state {
+    H2_OPEN,
+    H2_ENDING, /* GOAWAY was sent, or is on its way: no new streams, those that there are go on */
+    H2_FAILED, /* the client broke a rule: it was recorded, and GOAWAY says which; nothing more is begun */
+    H2_STATES
+};
+
+/*
+ * A stream's request.
+ *
+ *     H2S_HEAD --> H2S_BODY --> H2S_WHOLE --> H2S_DRAIN
+ *         |            +--------------------------^
+ *         +--> H2S_WHOLE without a body, or malformed; H2S_DRAIN where no exchange could be made
+ *     any --> H2S_CLOSED
+ *
+ * h2_stream_enter() is the one writer. There is an exchange in BODY and WHOLE; in CLOSED until it knows.
+ */
+enum h2_stream_state {
+    H2S_HEAD,   /* the head is under way */
+    H2S_BODY,   /* the exchange is told of the body, when it takes some (`wanted`), and of its end */
+    H2S_WHOLE,  /* it has been told all, or that it is malformed (`bad`) */
+    H2S_DRAIN,  /* the exchange is over; what comes is thrown away */
+    H2S_CLOSED, /* the session has no such stream any more */
+    H2S_STATES
+};
+
+/*
+ * … and its answer.
+ *
+ *     H2A_AWAITED --> H2A_BEGUN --> H2A_SENT
+ *
+ * h2_answer_enter() is the one writer.
+ */
+enum h2_answer_phase {
+    H2A_AWAITED,
+    H2A_BEGUN, /* the final head was handed to the session */
+    H2A_SENT,  /* END_STREAM is out */
+    H2A_PHASES
+};
+
 struct h2 {
     struct conn *conn;
+    enum h2_state state;
     nghttp2_session *session;
     struct h2_stream *streams;
     size_t nstreams;
     unsigned busy;       /* see above */
     bool pumping;        /* h2_pump is at work */
-    bool ending;         /* GOAWAY was sent or is on its way: no new streams */
-    bool failed;         /* the client broke a rule: it was recorded */
     uint64_t idle_since; /* monotonic ms: when the last stream went */
     uint64_t woken;      /* … when something happened last on a connection without a stream */
     uint64_t head_since; /* … when the head began that is under way; 0: none is */
@@ -59,31 +104,33 @@ struct h2_stream {
     struct h2 *h2;
     struct h2_stream *next, **link;
     int32_t id;
-    struct xchg *x; /* NULL before the head is whole, and when the exchange is over */
+    enum h2_stream_state state;
+    enum h2_answer_phase phase;
+    struct xchg *x;
 
     /* the request */
     struct http2_list list; /* the head while it comes; then the trailers */
     struct buf in;          /* of the body: nobody took it yet */
-    bool head_done;         /* the head is whole: a second one is the trailers */
     bool bounded;           /* its length was told … */
     uint64_t left;          /* … and so much of it is to come */
     bool feeding;           /* the exchange is being given some of it */
-    bool wanted;            /* the exchange takes its body */
+    bool wanted;            /* H2S_BODY: the exchange takes some now */
     bool ended;             /* END_STREAM has come */
-    bool told;              /* … and the exchange knows, or is not to be told any more */
     uint64_t drain_left;    /* bytes of its body that are thrown away when the exchange is over */
     bool drain_long;        /* … and the client may take its time for it */
     bool bad;               /* the request is malformed: the stream is reset when the answer is through */
 
     /* the answer */
     struct http2_out out;
-    bool started;  /* the final head was handed to the session */
-    bool end_sent; /* END_STREAM is out */
-    bool closed;   /* the session has no such stream any more */
     uint64_t
         due; /* monotonic ms: the client must have sent more of its request (`wanted`), or taken more of its
                       answer, by then; 0: no matter */
 };
+
+/* No new streams. */
+void h2_stop(struct h2 *h2);
+/* The client broke a rule, which is recorded; false: it was, before. */
+bool h2_blame(struct h2 *h2, const char *code, const char *why);
 
 /* Sends what can be sent, unless somebody further up the stack will; ends the connection where it is over. */
 void h2_pump(struct h2 *h2);
@@ -99,6 +146,8 @@ void h2_fail(struct h2 *h2, uint32_t error, const char *code, const char *why);
 
 /* ---- conn_http2_stream.c ---- */
 
+void h2_stream_enter(struct h2_stream *stream, enum h2_stream_state state);
+void h2_answer_enter(struct h2_stream *stream, enum h2_answer_phase phase);
 /* The session's callbacks about what comes. NULL: memory is short. */
 nghttp2_session_callbacks *h2_callbacks(void);
 /* Hands the exchange what lies in `in`, as long as it takes it, and the end. */

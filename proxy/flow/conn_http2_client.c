@@ -13,11 +13,9 @@ void h2_out_sent(struct http2_out *out, size_t n) {
 int h2_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
     struct h2 *h2 = arg;
     if (frame->hd.type == NGHTTP2_GOAWAY) {
-        h2->ending = true;
-        if (frame->goaway.error_code != NGHTTP2_NO_ERROR && !h2->failed) {
-            h2->failed = true;
-            conn_note(h2->conn, "http2-error", nghttp2_http2_strerror(frame->goaway.error_code));
-        }
+        h2_stop(h2);
+        if (frame->goaway.error_code != NGHTTP2_NO_ERROR)
+            h2_blame(h2, "http2-error", nghttp2_http2_strerror(frame->goaway.error_code));
         return 0;
     }
     bool ends = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
@@ -25,7 +23,7 @@ int h2_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *ar
     struct h2_stream *stream =
         ends ? nghttp2_session_get_stream_user_data(session, frame->hd.stream_id) : NULL;
     if (stream) {
-        stream->end_sent = true;
+        h2_answer_enter(stream, H2A_SENT);
         if (!stream->x)
             stream->due = 0;
         h2_stream_settle(stream);
@@ -38,9 +36,11 @@ int h2_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *ar
 /* Hands the final head over. `body`: something follows. */
 static int answer_submit(struct h2_stream *stream, const struct http2_nvs *nvs, bool body) {
     nghttp2_data_provider provider = http2_out_provider(&stream->out);
-    stream->started = true;
+    if (stream->phase != H2A_AWAITED)
+        return ERR_USAGE;
+    h2_answer_enter(stream, H2A_BEGUN);
     stream->out.complete = !body;
-    if (stream->closed)
+    if (stream->state == H2S_CLOSED)
         return 0;
     return nghttp2_submit_response(stream->h2->session, stream->id, nvs->nv, nvs->n, body ? &provider : NULL)
                ? ERR_NOMEM
@@ -64,7 +64,7 @@ static int h2_head(struct xchg *x, const struct http1_response *resp) {
             !(granted && http_name_alike(resp->fields[i].name, SLICE("sec-websocket-accept"))))
             http2_nv_put(&nvs, resp->fields[i].name, resp->fields[i].value);
     if (resp->interim) {
-        if (!stream->closed)
+        if (stream->state != H2S_CLOSED)
             nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, nvs.nv, nvs.n,
                                    NULL);
         return 0;
@@ -88,8 +88,9 @@ static int h2_own(struct xchg *x, int status, struct slice type, struct slice bo
     for (size_t i = 0; i < nmore; i++)
         http2_nv_put(&nvs, more[i].name, more[i].value);
     int r = answer_submit(stream, &nvs, !head && body.n > 0);
-    if (r == 0 && !head)
-        r = http2_out_put(&stream->out, body);
+    if (r)
+        return r;
+    r = head ? 0 : http2_out_put(&stream->out, body);
     stream->out.complete = true;
     return r;
 }
@@ -104,20 +105,20 @@ static void h2_proceed(struct xchg *x) {
     struct h2_stream *stream = x->stream;
     struct http2_nvs nvs = {.n = 0};
     http2_nv_put(&nvs, SLICE(":status"), SLICE("100"));
-    if (!stream->closed)
+    if (stream->state != H2S_CLOSED)
         nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, nvs.nv, nvs.n, NULL);
     h2_pump(stream->h2);
 }
 
 static void h2_data(struct xchg *x, struct slice bytes) {
     struct h2_stream *stream = x->stream;
-    if (!stream->closed && !stream->out.complete && http2_out_put(&stream->out, bytes))
+    if (stream->state != H2S_CLOSED && !stream->out.complete && http2_out_put(&stream->out, bytes))
         nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
 }
 
 static void h2_end(struct xchg *x, const struct http_field *trailers, size_t n) {
     struct h2_stream *stream = x->stream;
-    if (!stream->closed)
+    if (stream->state != H2S_CLOSED)
         http2_out_end(&stream->out, trailers, n);
 }
 
@@ -130,13 +131,13 @@ static bool h2_full(struct xchg *x) {
     struct h2_stream *stream = x->stream;
     bool full = http2_out_full(&stream->out);
     if (full && !stream->wanted && !stream->due)
-        h2_stream_due(stream, x->box->engine->config.limits.body_ms);
+        h2_stream_due(stream, h2_stream_body_ms(stream));
     return full;
 }
 
 static void h2_want_body(struct xchg *x, bool want) {
     struct h2_stream *stream = x->stream;
-    if (stream->told || stream->wanted == want)
+    if (stream->state != H2S_BODY || stream->wanted == want)
         return;
     stream->wanted = want;
     h2_stream_due(stream, want ? h2_stream_body_ms(stream) : 0);
@@ -148,11 +149,12 @@ static void h2_over(struct xchg *x, bool whole) {
     struct h2_stream *stream = x->stream;
     struct h2 *h2 = stream->h2;
     stream->x = NULL;
-    stream->told = true;
-    stream->wanted = false;
+    bool closed = stream->state == H2S_CLOSED;
+    if (!closed)
+        h2_stream_enter(stream, H2S_DRAIN);
     size_t left = buf_len(&stream->in);
     buf_release(&stream->in);
-    if (h2->conn->state != CONN_HTTP || stream->closed)
+    if (h2->conn->state != CONN_HTTP || closed)
         return;
     stream->drain_long = x->drain && (!x->req.expect_continue || x->proceed_said);
     stream->drain_left = stream->drain_long ? x->drain : H2_DRAIN;
@@ -164,7 +166,7 @@ static void h2_over(struct xchg *x, bool whole) {
             (int32_t)(stream->drain_left < INT32_MAX ? stream->drain_left : INT32_MAX));
     if (stream->bad)
         h2_stream_broken(stream);
-    if (whole && stream->started) {
+    if (whole && stream->phase != H2A_AWAITED) {
         if (!stream->bad)
             http2_guard_whole(&h2->guard);
         h2_stream_due(stream, x->box->engine->config.limits.body_ms);

@@ -1,5 +1,6 @@
 #include "proxy/flow/conn_http2.h"
 
+#include <assert.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
@@ -9,6 +10,29 @@
 #include "proxy/flow/state.h"
 
 #define STREAM_PIECE 16384 /* of what waited: given to the exchange at a time */
+
+/* ---- states ---- */
+
+void h2_stream_enter(struct h2_stream *stream, enum h2_stream_state state) {
+    static const uint8_t legal[H2S_STATES] = {
+        [H2S_HEAD] = 1 << H2S_BODY | 1 << H2S_WHOLE | 1 << H2S_DRAIN | 1 << H2S_CLOSED,
+        [H2S_BODY] = 1 << H2S_WHOLE | 1 << H2S_DRAIN | 1 << H2S_CLOSED,
+        [H2S_WHOLE] = 1 << H2S_DRAIN | 1 << H2S_CLOSED,
+        [H2S_DRAIN] = 1 << H2S_CLOSED,
+    };
+    assert(legal[stream->state] & 1 << state);
+    stream->state = state;
+    stream->wanted = false;
+}
+
+void h2_answer_enter(struct h2_stream *stream, enum h2_answer_phase phase) {
+    static const uint8_t legal[H2A_PHASES] = {
+        [H2A_AWAITED] = 1 << H2A_BEGUN,
+        [H2A_BEGUN] = 1 << H2A_SENT,
+    };
+    assert(legal[stream->phase] & 1 << phase);
+    stream->phase = phase;
+}
 
 /* ---- life ---- */
 
@@ -111,6 +135,7 @@ static void stream_start(struct h2_stream *stream) {
     struct h2 *h2 = stream->h2;
     struct xchg *x = xchg_new(h2->conn, &h2_client);
     if (!x) {
+        h2_stream_enter(stream, H2S_DRAIN);
         nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
         return;
     }
@@ -121,14 +146,16 @@ static void stream_start(struct h2_stream *stream) {
     if (r)
         stream->bad = true;
     x->body_done = r == 0 && (stream->ended || (stream->bounded && stream->left == 0));
-    stream->told = r != 0 || x->body_done;
+    h2_stream_enter(stream, r || x->body_done ? H2S_WHOLE : H2S_BODY);
     xchg_start(x, r);
 }
 
 /* ---- bodies ---- */
 
 static void stream_is_bad(struct h2_stream *stream, enum http_refusal refusal) {
-    stream->bad = stream->told = true;
+    stream->bad = true;
+    if (stream->state == H2S_BODY)
+        h2_stream_enter(stream, H2S_WHOLE);
     buf_release(&stream->in);
     h2_stream_due(stream, 0);
     xchg_body_bad(stream->x, refusal);
@@ -144,7 +171,8 @@ static void stream_feed_end(struct h2_stream *stream) {
         stream_is_bad(stream, refusal);
         return;
     }
-    stream->told = stream->x->body_done = true;
+    h2_stream_enter(stream, H2S_WHOLE);
+    stream->x->body_done = true;
     h2_stream_due(stream, 0);
     xchg_body_end(stream->x, trailers, n);
 }
@@ -155,18 +183,18 @@ void h2_stream_feed(struct h2_stream *stream) {
         return; /* further up the stack, which goes on */
     stream->feeding = true;
     h2->busy++;
-    while (stream->x && stream->wanted && buf_len(&stream->in)) {
+    while (stream->wanted && buf_len(&stream->in)) {
         char piece[STREAM_PIECE]; /* `in` may go while the exchange has it */
         struct slice part = slice_sub(buf_slice(&stream->in), 0, sizeof piece);
         memcpy(piece, part.p, part.n);
         buf_consume(&stream->in, part.n);
-        if (!stream->closed)
+        if (stream->state != H2S_CLOSED)
             nghttp2_session_consume_stream(h2->session, stream->id, part.n);
         xchg_body(stream->x, slice_make(piece, part.n));
     }
     if (buf_len(&stream->in) == 0)
         buf_trim(&stream->in);
-    if (stream->x && stream->wanted && stream->ended && !stream->told && buf_len(&stream->in) == 0)
+    if (stream->wanted && stream->ended && buf_len(&stream->in) == 0)
         stream_feed_end(stream);
     stream->feeding = false;
     h2->busy--;
@@ -178,7 +206,7 @@ void h2_stream_feed(struct h2_stream *stream) {
  * the client is told that nobody wants it (RFC 9113 8.1), which can't be done before the answer is out, since a reset
  * overtakes what is queued. */
 void h2_stream_settle(struct h2_stream *stream) {
-    if (!stream->end_sent || stream->ended || stream->x || stream->closed)
+    if (stream->phase != H2A_SENT || stream->ended || stream->state != H2S_DRAIN)
         return;
     const struct engine_limits *limits = &stream->h2->conn->box->engine->config.limits;
     if (stream->bad || stream->drain_left == 0)
@@ -190,7 +218,7 @@ void h2_stream_settle(struct h2_stream *stream) {
 
 /* The exchange is over, the request is not. */
 static void stream_drain(struct h2_stream *stream, size_t n) {
-    if (stream->closed || stream->bad)
+    if (stream->state == H2S_CLOSED || stream->bad)
         return;
     stream->drain_left = n < stream->drain_left ? stream->drain_left - n : 0;
     if (stream->drain_left == 0) {
@@ -198,7 +226,7 @@ static void stream_drain(struct h2_stream *stream, size_t n) {
         return;
     }
     nghttp2_session_consume_stream(stream->h2->session, stream->id, n);
-    if (stream->drain_long && stream->end_sent)
+    if (stream->drain_long && stream->phase == H2A_SENT)
         h2_stream_due(stream, h2_stream_body_ms(stream));
 }
 
@@ -217,7 +245,7 @@ static int stream_data(struct h2_stream *stream, struct slice bytes) {
     stream->feeding = true;
     xchg_body(stream->x, bytes);
     stream->feeding = false;
-    if (!stream->closed)
+    if (stream->state != H2S_CLOSED)
         nghttp2_session_consume_stream(stream->h2->session, stream->id, bytes.n);
     return 0;
 }
@@ -247,7 +275,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     h2_watch(h2, h2->head_since + h2->conn->box->engine->config.limits.head_ms);
     if (stream || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    if (h2->failed || h2->ending || !(stream = stream_new(h2, frame->hd.stream_id))) {
+    if (h2->state != H2_OPEN || !(stream = stream_new(h2, frame->hd.stream_id))) {
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
         return 0;
     }
@@ -263,7 +291,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     (void)flags;
     (void)arg;
-    if (!stream || stream->told)
+    if (!stream || stream->state > H2S_BODY)
         return 0;
     int r = http2_list_add(&stream->list, slice_make(name, nname), slice_make(value, nvalue));
     return r ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
@@ -273,14 +301,13 @@ static void stream_block_whole(struct h2_stream *stream, bool ended) {
     struct h2 *h2 = stream->h2;
     h2->head_since = 0;
     stream->ended |= ended;
-    if (h2->failed)
+    if (h2->state == H2_FAILED)
         return;
-    if (!stream->head_done) {
-        stream->head_done = true;
+    if (stream->state == H2S_HEAD) {
         stream_start(stream);
-    } else if (stream->x && !stream->told && !ended) {
+    } else if (stream->state == H2S_BODY && !ended) {
         stream_is_bad(stream, HTTP_REFUSED_TRAILER); /* a second block is the trailers, and these end it */
-    } else if (stream->x && !stream->told) {
+    } else if (stream->state == H2S_BODY) {
         h2_stream_feed(stream);
     }
 }
@@ -299,9 +326,9 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         stream_block_whole(stream, ended);
     } else if (frame->hd.type == NGHTTP2_DATA && ended) {
         stream->ended = true;
-        if (stream->x && stream->wanted)
+        if (stream->wanted)
             h2_stream_feed(stream);
-        else if (stream->x && stream->bounded && stream->left && !stream->told)
+        else if (stream->state == H2S_BODY && stream->bounded && stream->left)
             stream_is_bad(stream, HTTP_REFUSED_LENGTH_DIFFERS);
     }
     return stream_goes_on(h2);
@@ -316,7 +343,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     nghttp2_session_consume_connection(session, n);
     if (stream && !stream->x)
         stream_drain(stream, n);
-    if (!stream || !stream->x || (stream->told && !stream->bounded) || h2->failed || stream->bad)
+    if (!stream || !stream->x || (stream->state != H2S_BODY && !stream->bounded) || h2->state == H2_FAILED ||
+        stream->bad)
         return stream_goes_on(h2);
     if (stream_data(stream, slice_make(p, n)))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -335,7 +363,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, id);
     if (!stream)
         return 0;
-    stream->closed = true;
+    h2_stream_enter(stream, H2S_CLOSED);
     if (stream->x) {
         h2_stream_broken(stream);
         xchg_client_gone(stream->x, "client-reset",

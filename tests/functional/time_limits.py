@@ -344,6 +344,26 @@ def http_2_a_window_that_stays_shut_ends_its_stream_alone(t):
 
 
 @tap.test
+def http_2_a_window_that_stays_shut_after_a_request_with_a_body(t):
+    r, _ = limited2(t, '''
+        c = h2("a.test", settings={"window": 0})
+        s = c.request("/ok", "POST", end=False)
+        c.data(s, b"abc")
+        time.sleep(0.3)                      # the body is being taken
+        c.data(s, b"def", end=True)
+        began = time.monotonic()
+        while c.answers[s].reset is None and time.monotonic() - began < 8:
+            c.settle()
+            time.sleep(0.1)
+        report(round(time.monotonic() - began, 1), c.answers[s].reset is not None, len(c.answers[s].body))
+    ''', "body=1s", answer=response(200, "x" * (1 << 20)))
+    around(1, r.reports[0][0])
+    tap.equal(r.reports[0][1:], [True, 0])
+    tap.equal([(o["code"], o["reason"]) for o in r.outcomes()],
+              [("client-timeout", "the client took no more of its answer")])
+
+
+@tap.test
 def http_2_a_slow_reader_is_not_ended(t):
     r, _ = limited2(t, '''
         c = h2("a.test", settings={"window": 20000})
