@@ -433,7 +433,9 @@ static void h1_data(struct xchg *x, struct slice bytes) {
 }
 
 static void h1_flush(struct xchg *x) {
-    h1_write(x->conn, SLICE_NONE, false);
+    struct conn *conn = x->conn;
+    if (conn->state == CONN_HTTP && !conn->io->shut_wanted && io_flush_soon(conn->io))
+        conn_close(conn);
 }
 
 static void h1_end(struct xchg *x, const struct http_field *trailers, size_t n) {
@@ -486,7 +488,7 @@ static void h1_stream(struct xchg *x) {
 
 /* The answer is complete, the request may not be. `drain`: so much of it is read all the same. */
 static void h1_whole(struct conn *conn, bool settles, uint64_t drain) {
-    io_flush(conn->io);
+    io_flush_soon(conn->io);
     bool closes = h1_closes(conn);
     conn->drain_long = drain > 0;
     if (conn->phase == H1_BODY && (drain || (!closes && settles))) {

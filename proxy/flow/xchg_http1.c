@@ -63,7 +63,7 @@ static void up1_end(struct xchg *x, const struct http_field *trailers, size_t n,
 }
 
 static void up1_flush(struct xchg *x) {
-    if (io_flush(x->link->io))
+    if (io_flush_soon(x->link->io))
         x->send_failed = true;
 }
 

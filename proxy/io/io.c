@@ -340,6 +340,18 @@ int io_flush(struct io *io) {
     return 0;
 }
 
+int io_flush_soon(struct io *io) {
+    if (io->write_failed)
+        return ERR_EOF;
+    if (io->soon || io_blocked(io) || buf_len(&io->queue) == 0)
+        return 0;
+    if (buf_len(&io->queue) > IO_SOON)
+        return io_flush(io);
+    io->soon = true;
+    event_active(&io->wr, EV_WRITE, 0);
+    return 0;
+}
+
 static int io_enqueue(struct io *io, struct slice bytes) {
     return buf_put(&io->queue, bytes);
 }
@@ -455,8 +467,9 @@ static void io_read_turns(struct io *io) {
         event_active(&io->rd, EV_READ, 0);
 }
 
-/* The queue has been worked on by the event: tell the owner what he waits for. */
-static void io_after_send(struct io *io, int r) {
+/* The queue has been worked on by the event: tell the owner what he waits for. `waited`: for the socket, not for the
+ * end of the turn alone. */
+static void io_after_send(struct io *io, int r, bool waited) {
     if (r && r != ERR_AGAIN) {
         if (io->events->failed)
             io->events->failed(io, r);
@@ -468,7 +481,7 @@ static void io_after_send(struct io *io, int r) {
     bool owed = io->was_full && left <= IO_LOW;
     if (owed)
         io->was_full = false;
-    if ((owed || left == 0) && io->events->drained)
+    if ((owed || (left == 0 && (waited || io->shut_wanted))) && io->events->drained)
         io->events->drained(io);
 }
 
@@ -486,7 +499,7 @@ static void io_on_read(evutil_socket_t fd, short what, void *arg) {
     } else if (io->state == IO_OPEN) {
         if (io->write_wants_read) {
             io->write_wants_read = false;
-            io_after_send(io, io_send_queue(io));
+            io_after_send(io, io_send_queue(io), true);
         }
         if (io->state == IO_OPEN && (io->paused || !io->events->readable || io->end != IO_END_NOT))
             io_unwant_read(io);
@@ -518,8 +531,9 @@ static void io_on_write(evutil_socket_t fd, short what, void *arg) {
     struct io *io = arg;
     (void)fd;
     (void)what;
+    bool waited = io->wr_on;
     io->busy++;
-    io->blocked = false;
+    io->blocked = io->soon = false;
     if (io->state == IO_CONNECTING) {
         io_connected(io);
     } else if (io->state == IO_SHAKING) {
@@ -527,11 +541,11 @@ static void io_on_write(evutil_socket_t fd, short what, void *arg) {
     } else if (io->state == IO_OPEN) {
         bool reader = io->read_wants_write;
         io->read_wants_write = false;
-        io_after_send(io, io->write_failed ? ERR_AGAIN : io_send_queue(io));
+        io_after_send(io, io->write_failed ? ERR_AGAIN : io_send_queue(io), waited);
         if (reader && io->state == IO_OPEN)
             io_read_turns(io);
     }
-    if (io->state != IO_CLOSED && !io->blocked) {
+    if (io->state != IO_CLOSED && !io->blocked && io->wr_on) {
         event_del(&io->wr);
         io->wr_on = false;
     }
@@ -579,14 +593,4 @@ static void io_on_timer(evutil_socket_t fd, short what, void *arg) {
         io->events->timeout(io);
     io->busy--;
     io_reap(io);
-}
-
-/* ---- words ---- */
-
-const char *io_error_text(const struct io *io) {
-    if (io->tls_error) {
-        const char *text = ERR_reason_error_string(io->tls_error);
-        return text ? text : "TLS error";
-    }
-    return io->sys_errno ? strerror(io->sys_errno) : "connection closed";
 }

@@ -35,6 +35,7 @@
 #define IO_LOW       (16u << 10) /* … and at which it goes on */
 #define IO_QUEUE_MAX (16u << 20) /* more than that queued is ERR_LIMIT */
 #define IO_SCRATCH   (32u << 10) /* bytes of io_scratch() */
+#define IO_SOON      (8u << 10)  /* more than that queued does not wait for the turn's end */
 #define IO_RECORD    16384       /* bytes of one TLS record at most: what one write carries */
 
 struct io;
@@ -99,6 +100,7 @@ struct io {
     uint64_t deadline; /* monotonic ms; 0: none */
     uint64_t timer_at; /* when `timer` fires; 0: not pending */
     bool rd_on, wr_on; /* events are added */
+    bool soon;         /* `wr` is active for io_flush_soon */
     bool blocked;      /* the socket was full: only the event writes, all others queue */
     bool paused;
     bool dry;      /* the last recv() was a short one: the next would only say EAGAIN */
@@ -180,6 +182,9 @@ int io_write(struct io *io, struct slice bytes, bool more);
 /* The queue itself, to write heads into without a copy; follow with io_flush (or io_write). */
 struct buf *io_queue(struct io *io);
 int io_flush(struct io *io);
+/* The same when the loop's turn ends. Sends that follow one another wake the peers' side once where they share a
+ * machine, find the kernel's code in the cache, and take with them what the turn still brings for the same connection. */
+int io_flush_soon(struct io *io);
 
 /* What is queued from now until the queue is empty holds a secret: it is wiped as it goes. Room for it should be
  * there (buf_reserve) before it is written, since growing leaves a copy behind. */

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <openssl/err.h>
+#include <string.h>
 
 int io_raw_read(struct io *io, void *p, size_t n, size_t *got) {
     *got = 0;
@@ -113,4 +115,14 @@ int io_tls(struct io *io, SSL *ssl) {
     SSL_set_read_ahead(ssl, 1);
     io->ssl = ssl;
     return 0;
+}
+
+/* ---- words ---- */
+
+const char *io_error_text(const struct io *io) {
+    if (io->tls_error) {
+        const char *text = ERR_reason_error_string(io->tls_error);
+        return text ? text : "TLS error";
+    }
+    return io->sys_errno ? strerror(io->sys_errno) : "connection closed";
 }

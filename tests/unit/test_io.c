@@ -192,6 +192,41 @@ static void test_clear(void **state) {
     close_pair(&a, &b);
 }
 
+/* What is to go soon goes when the turn ends, together, and the owner hears nothing of it. */
+static void test_soon(void **state) {
+    struct end a, b;
+    (void)state;
+    open_pair(&a, &b);
+    assert_int_equal(io_write(a.io, SLICE("one "), true), 0);
+    assert_int_equal(io_flush_soon(a.io), 0);
+    assert_int_equal(io_write(a.io, SLICE("two "), true), 0);
+    assert_int_equal(io_flush_soon(a.io), 0);
+    assert_int_equal(a.io->sent, 0);
+    turn(2);
+    assert_got(&b, "one two ");
+    assert_int_equal(a.io->sent, 8);
+    assert_int_equal(a.drained, 0);
+    assert_null(a.io->queue.data);
+    /* a write at once takes it along, in order, and the turn's end finds nothing */
+    assert_int_equal(io_write(a.io, SLICE("three "), true), 0);
+    assert_int_equal(io_flush_soon(a.io), 0);
+    assert_int_equal(io_write(a.io, SLICE("four"), false), 0);
+    assert_int_equal(a.io->sent, 18);
+    /* what ends here goes out before the end */
+    assert_int_equal(io_write(a.io, SLICE(" five"), true), 0);
+    assert_int_equal(io_flush_soon(a.io), 0);
+    io_shutdown(a.io);
+    assert_int_equal(io_flush_soon(b.io), 0); /* nothing is queued */
+    turn(3);
+    assert_got(&b, "one two three four five");
+    assert_true(b.ended);
+    /* gone before its turn: nothing is left that would fire */
+    assert_int_equal(io_write(b.io, SLICE("never"), true), 0);
+    assert_int_equal(io_flush_soon(b.io), 0);
+    close_pair(&a, &b);
+    turn(2);
+}
+
 static void test_half_close(void **state) {
     struct end a, b;
     (void)state;
@@ -479,14 +514,15 @@ static void test_free_within(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clear),       cmocka_unit_test(test_half_close),
-        cmocka_unit_test(test_reset),       cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_deadline),    cmocka_unit_test(test_failed),
-        cmocka_unit_test(test_idle),        cmocka_unit_test(test_connect),
-        cmocka_unit_test(test_tls),         cmocka_unit_test(test_tls_ends),
-        cmocka_unit_test(test_tls_garbage), cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_tls_refused), cmocka_unit_test(test_linger),
-        cmocka_unit_test(test_cut),         cmocka_unit_test(test_free_within),
+        cmocka_unit_test(test_clear),         cmocka_unit_test(test_soon),
+        cmocka_unit_test(test_half_close),    cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_back_pressure), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_failed),        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_connect),       cmocka_unit_test(test_tls),
+        cmocka_unit_test(test_tls_ends),      cmocka_unit_test(test_tls_garbage),
+        cmocka_unit_test(test_unread),        cmocka_unit_test(test_tls_refused),
+        cmocka_unit_test(test_linger),        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_free_within),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
