@@ -69,13 +69,19 @@ static bool idle_sure(const struct link *l, uint64_t now) {
     return idle <= UPSTREAM_ONCE_MS && (l->served > 1 || idle >= UPSTREAM_SETTLE_MS);
 }
 
+/* Has the loop's last turn, or the one before it, seen it whole? What it is used for may be repeated then, so that a system
+ * call to look once more would buy next to nothing. */
+static bool idle_seen(const struct link *l, uint64_t now) {
+    return now - l->since <= UPSTREAM_SEEN_MS && io_at_rest(l->link.io);
+}
+
 struct link *idle_take(struct site *site, bool once) {
-    uint64_t now = once ? clock_monotonic_ms() : 0;
+    uint64_t now = clock_monotonic_ms();
     for (struct link *l = TAILQ_FIRST(&site->idle), *next; l; l = next) {
         next = TAILQ_NEXT(l, entry);
         if (once && !idle_sure(l, now))
             continue;
-        if (!io_idle_ok(l->link.io)) {
+        if ((once || !idle_seen(l, now)) && !io_idle_ok(l->link.io)) {
             idle_drop(l);
             continue;
         }
