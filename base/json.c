@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #define JSON_DEPTH 16
+#define BYTES(b)   (~(uint64_t)0 / 0xff * (b)) /* a word of them */
 
 void json_init(struct json *j, struct buf *out) {
     *j = (struct json){.out = out};
@@ -71,6 +72,16 @@ size_t utf8_sequence(struct slice s) {
 /* The bytes at the front that go into a string as they are, whatever comes behind them. */
 static size_t json_plain(struct slice s) {
     size_t i = 0;
+    while (s.n - i >= sizeof(uint64_t)) { /* a word at a time */
+        uint64_t w;
+        memcpy(&w, s.p + i, sizeof w);
+        /* the top bit of each byte that may be one of them; one above a true one may be set too, which does no harm */
+        uint64_t quote = w ^ BYTES(0x22), slash = w ^ BYTES(0x5c), del = w ^ BYTES(0x7f);
+        uint64_t odd = (w - BYTES(0x20)) | (quote - BYTES(1)) | (slash - BYTES(1)) | (del - BYTES(1)) | w;
+        if (odd & BYTES(0x80))
+            break;
+        i += sizeof w;
+    }
     while (i < s.n) {
         unsigned char c = (unsigned char)s.p[i];
         if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')

@@ -4,7 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -154,6 +156,32 @@ static void json_text(void **state) {
     buf_release(&b);
 }
 
+/* Each byte, at each place of a word or two: what is written is read back by eye, so to speak, byte by byte. */
+static void json_bytes_anywhere(void **state) {
+    (void)state;
+    struct buf b;
+    buf_init(&b, 4096);
+    for (unsigned c = 0; c < 0x80; c++)
+        for (size_t at = 0; at < 17; at++) {
+            char in[17], want[64];
+            memset(in, ' ', sizeof in); /* the least that goes as it is */
+            in[at] = (char)c;
+            const char *as = c == '"' ? "\\\"" : c == '\\' ? "\\\\" : c == '\n' ? "\\n" : NULL;
+            char one[8];
+            if (!as) {
+                snprintf(one, sizeof one, c < 0x20 || c == 0x7f ? "\\u%04x" : "%c", c);
+                as = one;
+            }
+            snprintf(want, sizeof want, "\"%*s%s%*s\"", (int)at, "", as, (int)(16 - at), "");
+            struct json j;
+            buf_clear(&b);
+            json_init(&j, &b);
+            json_put_string(&j, slice_make(in, sizeof in));
+            assert_string_equal(buf_cstr(&b), want);
+        }
+    buf_release(&b);
+}
+
 static void json_depth_is_bounded(void **state) {
     (void)state;
     struct buf b;
@@ -180,6 +208,12 @@ static void ids_rise(void **state) {
     assert_true(before.text[0] <= '7');
     assert_false(ulid_parse(SLICE("01ARZ3NDEKTSV4RRFFQ69G5FAU"), &parsed)); /* no U in the alphabet */
     assert_false(ulid_parse(SLICE("01ARZ3NDEKTSV4RRFFQ69G5FA"), &parsed));
+    const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz";
+    for (int c = 0; c < 256; c++) {
+        char text[] = "01ARZ3NDEKTSV4RRFFQ69G5FA?";
+        text[ULID_LEN - 1] = (char)c;
+        assert_int_equal(ulid_parse(slice_make(text, ULID_LEN), &parsed), c && strchr(alphabet, c));
+    }
     assert_true(ulid_parse(SLICE("01arz3ndektsv4rrffq69g5fav"), &parsed));
     assert_string_equal(parsed.text, "01ARZ3NDEKTSV4RRFFQ69G5FAV");
 }
@@ -229,11 +263,17 @@ static void lines_between_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slice_parts),       cmocka_unit_test(lines_between_words),
-        cmocka_unit_test(slice_numbers),     cmocka_unit_test(buf_limits),
-        cmocka_unit_test(buf_against_model), cmocka_unit_test(errors_have_texts),
-        cmocka_unit_test(json_text),         cmocka_unit_test(json_depth_is_bounded),
-        cmocka_unit_test(ids_rise),          cmocka_unit_test(times),
+        cmocka_unit_test(slice_parts),
+        cmocka_unit_test(lines_between_words),
+        cmocka_unit_test(slice_numbers),
+        cmocka_unit_test(buf_limits),
+        cmocka_unit_test(buf_against_model),
+        cmocka_unit_test(errors_have_texts),
+        cmocka_unit_test(json_text),
+        cmocka_unit_test(json_depth_is_bounded),
+        cmocka_unit_test(json_bytes_anywhere),
+        cmocka_unit_test(ids_rise),
+        cmocka_unit_test(times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
