@@ -155,7 +155,8 @@ struct xchg {
     struct http1_body up_body;
     bool chunked_up; /* the request's body goes up chunked */
     bool sent_head, sent_all, send_failed;
-    bool corked; /* the head is written and more follows at once */
+    bool trailers; /* … with trailers, which are not kept for a second try */
+    bool corked;   /* the head is written and more follows at once */
     bool retried;
     bool pooled;       /* a connection used before may carry it: if that fails, it can be repeated */
     bool proceed_said; /* 100 Continue was answered by us */

@@ -84,7 +84,7 @@ static bool go_has_all(const struct xchg *x) {
 
 bool xchg_retry(struct xchg *x, bool unseen) {
     bool stale = x->pooled && x->link && x->link->reused;
-    if (x->retried || x->answer_any || !x->link || !(stale || (unseen && go_has_all(x))))
+    if (x->retried || x->answer_any || x->trailers || !x->link || !(stale || (unseen && go_has_all(x))))
         return false;
     log_debug("xchg %s: stale connection, once more", x->decision.id.text);
     upstream_release(x->link, false, 0);
@@ -274,15 +274,19 @@ static const struct upstream_callbacks go_callbacks = {.ready = go_ready, .faile
 /* ---- the body ---- */
 
 void xchg_send_body(struct xchg *x, struct slice bytes) {
-    if (x->send_failed || bytes.n == 0)
+    /* what comes between a failure and the second try belongs to that one, too */
+    bool kept = (x->pooled || x->link->http2) && !x->retried && x->status != 101;
+    if ((x->send_failed && !kept) || bytes.n == 0)
         return;
     if (x->verdict.max_body && x->sent + bytes.n > x->verdict.max_body) {
         refusal_too_large(x);
         return;
     }
     x->sent += bytes.n;
-    if ((x->pooled || x->link->http2) && !x->retried && x->status != 101)
+    if (kept)
         buf_put(&x->replay, bytes);
+    if (x->send_failed)
+        return;
     x->server->deadline(x, xchg_patience(x));
     x->server->data(x, bytes, x->corked);
     if (x->send_failed && x->answer_done)
@@ -293,6 +297,7 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
 
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
     xchg_strip(x, trailers, n);
+    x->trailers |= n > 0;
     x->server->end(x, trailers, n, x->corked);
     x->sent_all = !x->send_failed;
     if (x->answer_done)

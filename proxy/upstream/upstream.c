@@ -61,9 +61,8 @@ static void attempt_give(struct upstream_attempt *a, struct link *l) {
     event_active(&a->timer, EV_TIMEOUT, 0);
 }
 
-/* A stream on one of the site's connections; NULL: there is no room on any. */
-static struct link *http2_take(struct upstream_pool *p, struct site *site, bool websocket) {
-    struct up2 *up = up2_find(site, websocket);
+/* A stream on one of the site's connections, if there is one. */
+static struct link *http2_take(struct upstream_pool *p, struct site *site, struct up2 *up) {
     struct link *l = up ? calloc(1, sizeof *l) : NULL;
     if (l && up2_attach(up, &l->link)) {
         free(l);
@@ -82,7 +81,7 @@ static void site_wake(struct upstream_pool *p, struct site *site) {
     TAILQ_FOREACH(a, &p->attempts, entry) {
         if (a->site != site || a->state != ATTEMPT_WAITING)
             continue;
-        struct link *l = http2_take(p, site, false);
+        struct link *l = http2_take(p, site, up2_find(site, false));
         if (l) {
             attempt_give(a, l);
         } else {
@@ -112,7 +111,7 @@ static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
         attempt_no_offer(a);
         return;
     }
-    struct link *l = up ? http2_take(a->pool, a->site, false) : NULL;
+    struct link *l = http2_take(a->pool, a->site, a->options.alone ? up : up2_find(a->site, false));
     if (l)
         attempt_give(a, l);
     else
@@ -154,7 +153,7 @@ void attempt_answered(struct upstream_pool *p, struct up2 *up) {
     TAILQ_FOREACH(a, &p->attempts, entry) {
         if (a->state != ATTEMPT_ASKING || a->asks != up)
             continue;
-        struct link *l = up2_takes_websocket(up) ? http2_take(p, a->site, true) : NULL;
+        struct link *l = up2_takes_websocket(up) ? http2_take(p, a->site, up) : NULL;
         a->asks = NULL;
         a->site->no_websocket = l == NULL;
         if (l)
@@ -248,7 +247,8 @@ static bool pool_room(struct upstream_pool *p) {
 /* A connection that is there already, or NULL. */
 static struct link *attempt_ready(struct upstream_attempt *a) {
     const struct upstream_options *o = &a->options;
-    struct link *l = o->http2 && !o->alone ? http2_take(a->pool, a->site, o->websocket) : NULL;
+    struct link *l =
+        o->http2 && !o->alone ? http2_take(a->pool, a->site, up2_find(a->site, o->websocket)) : NULL;
     return l || o->fresh ? l : idle_take(a->site, o->once);
 }
 

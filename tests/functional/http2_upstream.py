@@ -214,30 +214,69 @@ def an_upload_goes_no_faster_than_its_server_takes_it(t):
 
 
 @tap.test
-def a_refused_stream_and_one_behind_a_goaway_are_tried_again(t):
+def a_refused_stream_is_tried_again_on_a_new_connection(t):
     def serve(f, number):
-        stream = f.request()
-        if number == 0:
-            f.frame(RST_STREAM, 0, stream, struct.pack(">I", 7))
-            stream = f.request()
-        if number == 1:
-            f.answer(stream)
-            stream = f.request()
-            f.frame(GOAWAY, 0, 0, struct.pack(">II", stream - 2, 0))
-            f.connection.close()
-            return
-        f.answer(stream)
         while True:
-            f.answer(f.request())
+            stream = f.request()
+            if number == 0:
+                f.frame(RST_STREAM, 0, stream, struct.pack(">I", 7))
+            else:
+                f.answer(stream)
     r, server = against(t, serve, '''
         c = h2("a.test")
         report(c.get("/ok/1", method="POST").status)
-        for i in range(2, 6):
+        s = c.request("/ok/2", method="POST", end=False, fields=[("content-length", "3")])
+        c.data(s, b"abc", end=True)
+        report(c.answer(s).status)
+    ''')
+    tap.equal(r.reports, [200] * 2)
+    tap.equal(server.count, 3)
+
+
+@tap.test
+def a_stream_behind_a_goaway_is_tried_again(t):
+    def serve(f, number):
+        f.answer(f.request())
+        while number > 0:
+            f.answer(f.request())
+        f.frame(GOAWAY, 0, 0, struct.pack(">II", f.request() - 2, 0))
+    r, server = against(t, serve, '''
+        c = h2("a.test")
+        for i in range(1, 6):
             s = c.request("/ok/%d" % i, method="POST", end=False, fields=[("content-length", "3")])
             c.data(s, b"abc", end=True)
             report(c.answer(s).status)
     ''')
     tap.equal(r.reports, [200] * 5)
+    tap.equal(server.count, 2)
+
+
+@tap.test
+def a_second_try_has_what_came_between_the_failure_and_it(t):
+    """A body that comes while its connection breaks goes whole on the next one, and is no other's."""
+    bodies = [bytes(range(65, 91)) * 40] * 60
+    def serve(f, number):
+        body, stream = b"", 0
+        while True:
+            kind, flags, of, payload = f.read()
+            if kind == HEADERS and stream:
+                f.connection.close("rst")
+                return
+            stream = of
+            body += payload if kind == DATA else b""
+            if flags & END_STREAM:
+                f.answer(stream, body=body)
+    r, server = against(t, serve, '''
+        c = h2("a.test")
+        for body in %r:
+            s = c.request("/ok", method="PUT", end=False, fields=[("content-length", str(len(body)))])
+            for i in range(0, len(body), 20):
+                c.raw(b"".join(c.packed(DATA, int(k == len(body) - 1), s, body[k:k + 1]) for k in range(i, i + 20)))
+            a = c.answer(s)
+            report(a.status, a.body == body)
+    ''' % (bodies,))
+    tap.equal(r.reports, [[200, True]] * len(bodies))
+    tap.ok(server.count > len(bodies) // 2, server.count)
 
 
 @tap.test
