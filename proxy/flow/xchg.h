@@ -274,7 +274,7 @@ void xchg_answer_begin(struct xchg *x);
 /* xchg_upgrade.c */
 void xchg_upgrade_ask(struct xchg *x);         /* is the request one to be passed on with its upgrade? */
 bool xchg_upgrade_waits(const struct xchg *x); /* what the client sends is nothing before the 101 has come */
-bool xchg_upgrade_fits(const struct xchg *x);  /* is x->resp the 101 that was asked for? */
+bool xchg_upgrade_fits(const struct xchg *x);  /* is x->resp the 101 that was asked for, or no such thing? */
 void xchg_upgrade_begin(struct xchg *x, struct slice behind); /* it was passed on; `behind` came behind it */
 
 #endif

@@ -121,7 +121,7 @@ static bool answer_interim(struct xchg *x) {
 }
 
 bool xchg_answer_head(struct xchg *x) {
-    if (x->resp.status == 101 && !xchg_upgrade_fits(x)) {
+    if (!xchg_upgrade_fits(x)) {
         xchg_answer_broken(x, 502, "upstream-malformed",
                            "the upstream's answer does not fit the WebSocket handshake");
         return false;

@@ -15,11 +15,14 @@ void xchg_upgrade_ask(struct xchg *x) {
 }
 
 bool xchg_upgrade_waits(const struct xchg *x) {
-    return (x->extended || (x->upgrade_key.n && x->link && x->link->http2)) && !x->answer_head;
+    return (x->extended || (x->upgrade_key.n && x->link && x->link->http2)) && x->status != 101;
 }
 
 bool xchg_upgrade_fits(const struct xchg *x) {
-    return websocket_granted(&x->resp, x->upgrade_key);
+    int status = x->resp.status;
+    if (status == 101)
+        return websocket_granted(&x->resp, x->upgrade_key);
+    return !x->extended || status / 100 != 2; /* to HTTP/2's client it would mean that it was granted */
 }
 
 static void upgrade_over(struct relay *r, enum relay_end end, unsigned side) {

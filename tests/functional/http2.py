@@ -439,7 +439,7 @@ def an_extended_connect_that_is_not_permitted_or_not_granted(t):
     r, server = through(t, CONNECT + '''
     c = h2("a.test")
     report(c.answer(connect(c, "/no")).status)
-    report(c.answer(connect(c, "/ok/plain")).status)
+    report(c.answer(connect(c, "/ok/plain")).status, c.answer(connect(c, "/ok/gone")).status)
     report(c.answer(connect(c, protocol="bytestream")).status)
     report(c.answer(connect(c, fields=[("sec-websocket-version", "8")])).status)
     report(c.answer(connect(c, authority="b.test")).status)
@@ -449,8 +449,8 @@ def an_extended_connect_that_is_not_permitted_or_not_granted(t):
     until(c, s, b"hello")
     c.reset(s)
     report(c.settle(), c.get("/ok/then").status)
-    ''', answer=lambda c, q: websocket(c, q) if q.target == "/ok/ws" else response(200, "x"))
-    tap.equal(r.reports, [403, 200, 501, 501, 421, 400, 400, [True, 200]])
+    ''', answer=lambda c, q: websocket(c, q) if q.target == "/ok/ws" else response(410 if q.target == "/ok/gone" else 200, "x"))
+    tap.equal(r.reports, [403, [502, 410], 501, 501, 421, 400, 400, [True, 200]])
     tap.eventually(lambda: all(c.ended or c.closed for c in server.connections if c.requests[0].target == "/ok/ws"))
 
 
