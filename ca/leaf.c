@@ -1,13 +1,13 @@
 #include "ca/leaf.h"
 
 #include <openssl/err.h>
-#include <openssl/provider.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "ca/libctx.h"
 #include "ca/root.h"
 
 /* One name. It is in the table from the first question on; in the order of use only while it has a
@@ -27,8 +27,6 @@ struct leaf {
 
 struct leaf_cache {
     struct leaf_config config;
-    OSSL_LIB_CTX *bare;
-    OSSL_PROVIDER *none; /* in it */
     EVP_PKEY *key;
     SSL_CTX *ctx;
     unsigned char *spki;
@@ -157,7 +155,7 @@ static void tell(struct leaf_cache *cache, struct leaf_waiter **waiters, X509 *c
  * and OpenSSL would go through a whole verification in each handshake to find that out.
  */
 static SSL_CTX *make_ctx(const struct leaf_config *config, EVP_PKEY *key) {
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *ctx = SSL_CTX_new_ex(libctx_tls(), NULL, TLS_server_method());
     if (!ctx)
         return NULL;
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
@@ -196,22 +194,17 @@ int leaf_use(SSL *ssl, X509 *cert, struct slice name) {
  * leaf is read in a library context that has no decoders (no algorithms at all), its key is compared byte by
  * byte, and the object that we have takes its place.
  */
-static bool make_bare(struct leaf_cache *cache) {
-    cache->bare = OSSL_LIB_CTX_new();
-    cache->none = cache->bare ? OSSL_PROVIDER_load(cache->bare, "null") : NULL;
-    return cache->none != NULL;
-}
 
 /*
  * A key that goes into a certificate as it is: in OpenSSL 3.0 that is one that was read without decoders. Any
  * other is encoded, and decoded, each time.
  */
-static EVP_PKEY *make_key(OSSL_LIB_CTX *bare) {
+static EVP_PKEY *make_key(void) {
     unsigned char *bytes = NULL;
     EVP_PKEY *made = EVP_EC_gen("P-256");
     int n = made ? i2d_PrivateKey(made, &bytes) : -1;
     const unsigned char *p = bytes;
-    EVP_PKEY *read = n > 0 ? d2i_PrivateKey_ex(EVP_PKEY_EC, NULL, &p, n, bare, NULL) : NULL;
+    EVP_PKEY *read = n > 0 ? d2i_PrivateKey_ex(EVP_PKEY_EC, NULL, &p, n, libctx_none(), NULL) : NULL;
     if (n > 0)
         OPENSSL_clear_free(bytes, (size_t)n);
     if (!read)
@@ -224,9 +217,9 @@ static EVP_PKEY *make_key(OSSL_LIB_CTX *bare) {
 static X509 *read_cert(struct leaf_cache *cache, struct slice der) {
     const unsigned char *p = (const unsigned char *)der.p;
     unsigned char spki[CA_SPKI_MAX], *end = spki;
-    X509 *cert = X509_new_ex(cache->bare, NULL);
+    X509 *cert = X509_new_ex(libctx_none(), NULL);
     if (!cert || der.n == 0 || der.n > CA_DER_MAX ||
-        !ASN1_item_d2i_ex((ASN1_VALUE **)&cert, &p, (long)der.n, ASN1_ITEM_rptr(X509), cache->bare, NULL) ||
+        !ASN1_item_d2i_ex((ASN1_VALUE **)&cert, &p, (long)der.n, ASN1_ITEM_rptr(X509), libctx_none(), NULL) ||
         p != (const unsigned char *)der.p + der.n)
         goto fail;
     X509_PUBKEY *key = X509_get_X509_PUBKEY(cert);
@@ -354,7 +347,7 @@ int leaf_cache_new(const struct leaf_config *config, struct leaf_cache **out, st
         buckets *= 2;
     cache->mask = buckets - 1;
     cache->buckets = calloc(buckets, sizeof(struct leaf *));
-    cache->key = make_bare(cache) ? make_key(cache->bare) : NULL;
+    cache->key = make_key();
     cache->spki_n = cache->key ? i2d_PUBKEY(cache->key, &cache->spki) : -1;
     cache->ctx = cache->spki_n > 0 && cache->spki_n <= CA_SPKI_MAX ? make_ctx(config, cache->key) : NULL;
     if (!cache->buckets || !cache->ctx ||
@@ -382,9 +375,6 @@ void leaf_cache_free(struct leaf_cache *cache) {
     OPENSSL_free(cache->spki);
     SSL_CTX_free(cache->ctx);
     EVP_PKEY_free(cache->key);
-    if (cache->none)
-        OSSL_PROVIDER_unload(cache->none);
-    OSSL_LIB_CTX_free(cache->bare);
     free(cache);
 }
 

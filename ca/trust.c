@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "ca/libctx.h"
 #include "ca/pem.h"
 
 struct root {
@@ -86,8 +87,9 @@ static int lookup_subject(X509_LOOKUP *lookup, X509_LOOKUP_TYPE type, const X509
         if (root->read || X509_NAME_cmp(root->subject, name) != 0)
             continue;
         root->read = true;
-        X509 *cert = d2i_X509(NULL, &p, (long)root->n);
-        if (cert && X509_STORE_add_cert(X509_LOOKUP_get_store(lookup), cert) == 1 && !found &&
+        X509 *cert = X509_new_ex(libctx_tls(), NULL);
+        if (cert && d2i_X509(&cert, &p, (long)root->n) &&
+            X509_STORE_add_cert(X509_LOOKUP_get_store(lookup), cert) == 1 && !found &&
             X509_OBJECT_set1_X509(out, cert)) {
             found = 1;
             X509_free(

@@ -4,11 +4,12 @@
 #include <openssl/x509v3.h>
 
 #include "base/url.h"
+#include "ca/libctx.h"
 #include "ca/trust.h"
 
 int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg) {
     *out = NULL;
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    SSL_CTX *ctx = SSL_CTX_new_ex(libctx_tls(), NULL, TLS_client_method());
     if (!ctx)
         goto fail;
     X509_STORE *store = SSL_CTX_get_cert_store(ctx);
