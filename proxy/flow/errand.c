@@ -1,5 +1,6 @@
 #include "proxy/flow/errand_parts.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,24 @@
 
 _Static_assert(ERRAND_FIELDS_MAX + ERRAND_FIELD_EXTRAS <= HTTP_FIELDS_MAX, "they fit a head");
 
+static const char *const errand_state_names[] = {"credential", "connect", "sent", "head", "body", "over"};
+_Static_assert(sizeof errand_state_names / sizeof *errand_state_names == ERRAND_STATES,
+               "a name for each state");
+
+static void errand_enter(struct errand *e, enum errand_state state) {
+    static const uint8_t legal[ERRAND_STATES] = {
+        [ERRAND_CREDENTIAL] = 1 << ERRAND_CONNECT | 1 << ERRAND_OVER,
+        [ERRAND_CONNECT] = 1 << ERRAND_SENT | 1 << ERRAND_OVER,
+        [ERRAND_SENT] = 1 << ERRAND_CONNECT | 1 << ERRAND_HEAD | 1 << ERRAND_OVER,
+        [ERRAND_HEAD] = 1 << ERRAND_BODY | 1 << ERRAND_OVER,
+        [ERRAND_BODY] = 1 << ERRAND_OVER,
+    };
+    assert(legal[e->state] & 1 << state);
+    log_debug("xchg %s: errand: %s -> %s", e->x->decision.id.text, errand_state_names[e->state],
+              errand_state_names[state]);
+    e->state = state;
+}
+
 /* ---- the end ---- */
 
 static void errand_free(struct errand *e) {
@@ -26,6 +45,7 @@ static void errand_free(struct errand *e) {
 
 /* Nothing comes in any more, and the exchange knows nothing of it. */
 static void errand_detach(struct errand *e, bool reusable) {
+    errand_enter(e, ERRAND_OVER);
     event_del(&e->timer);
     vault_cancel(&e->ask);
     secret_release(&e->inject);
@@ -42,10 +62,9 @@ static void errand_detach(struct errand *e, bool reusable) {
 }
 
 void errand_cancel(struct errand *e) {
-    if (!e || e->gone)
+    if (!e || e->state == ERRAND_OVER)
         return;
     errand_detach(e, false);
-    e->gone = true;
     if (!e->busy)
         errand_free(e);
 }
@@ -56,7 +75,7 @@ void errand_cancel_all(struct xchg *x) {
 }
 
 static void errand_over(struct errand *e, struct errand_answer *answer, bool reusable) {
-    answer->status = e->head_done ? e->resp.status : 0;
+    answer->status = e->state == ERRAND_BODY ? e->resp.status : 0;
     errand_detach(e, reusable);
     e->events->over(e->arg, answer);
     errand_free(e);
@@ -91,7 +110,7 @@ static bool errand_tell(struct errand *e, const struct slice *data) {
     else
         e->events->head(e->arg, &e->resp);
     e->busy = false;
-    if (e->gone)
+    if (e->state == ERRAND_OVER)
         errand_free(e);
     else
         return true;
@@ -147,7 +166,7 @@ bool errand_head(struct errand *e) {
         errand_fail(e, ERR_PARSE, "the answer of %s is malformed", e->x->target.host.text);
         return false;
     }
-    e->head_done = true;
+    errand_enter(e, ERRAND_BODY);
     http1_body_init(&e->decoder, e->resp.framing, e->resp.length);
     if (http_encoded(e->resp.fields, e->resp.nfields)) {
         errand_fail(e, ERR_PARSE, "the answer of %s is in a content coding that was not asked for",
@@ -186,7 +205,7 @@ static bool errand_heads(struct errand *e, struct slice *rest) {
 static void errand_connect(struct errand *e, bool fresh);
 
 bool errand_again(struct errand *e) {
-    if (e->any || e->retried)
+    if (e->state != ERRAND_SENT || e->retried)
         return false;
     upstream_release(e->link_up, false, 0);
     e->link_up = NULL;
@@ -196,16 +215,17 @@ bool errand_again(struct errand *e) {
 }
 
 void errand_begun(struct errand *e) {
-    if (!e->any)
-        secret_release(&e->inject);
-    e->any = true;
+    if (e->state != ERRAND_SENT)
+        return;
+    errand_enter(e, ERRAND_HEAD);
+    secret_release(&e->inject);
 }
 
 static void errand_ended(struct errand *e) {
     enum io_end end = e->link_up->io->end;
     if (e->link_up->reused && errand_again(e))
         return;
-    if (e->head_done && end == IO_END_CLEAN && http1_body_eof(&e->decoder) == 0) {
+    if (e->state == ERRAND_BODY && end == IO_END_CLEAN && http1_body_eof(&e->decoder) == 0) {
         errand_done(e, false);
     } else {
         errand_fail(e, ERR_IO, "%s ended the connection before its answer was complete",
@@ -227,7 +247,7 @@ static void errand_on_readable(struct io *io) {
     }
     struct slice in = slice_make(bytes, got);
     errand_begun(e);
-    if (!e->head_done) {
+    if (e->state != ERRAND_BODY) {
         if (buf_put(&e->in, in)) {
             errand_fail(e, ERR_PARSE, "the head of %s's answer is too long", e->x->target.host.text);
             return;
@@ -297,6 +317,7 @@ static int errand_write(struct errand *e) {
 static void errand_ready(void *arg, struct upstream_link *link) {
     struct errand *e = arg;
     engine_reap(e->x->box->engine);
+    errand_enter(e, ERRAND_SENT);
     e->attempt = NULL;
     e->link_up = link;
     if (!link->http2)
@@ -326,6 +347,7 @@ static const struct upstream_callbacks errand_upstream = {.ready = errand_ready,
 static bool errand_acquire(struct errand *e, bool fresh) {
     struct upstream_origin origin;
     struct upstream_options options;
+    errand_enter(e, ERRAND_CONNECT);
     xchg_upstream_wish(e->x, &origin, &options);
     options.fresh = fresh;
     options.http2 = origin.scheme == URL_HTTPS;

@@ -13,7 +13,7 @@ static void errand2_malformed(struct errand *e) {
 static bool errand2_parse(struct errand *e, const struct http2_list *list, bool ended) {
     struct http1_response *resp = &e->resp;
     buf_clear(&e->in);
-    if (e->head_done || http2_response_head(list, ended, SLICE_NONE, &e->in) ||
+    if (e->state == ERRAND_BODY || http2_response_head(list, ended, SLICE_NONE, &e->in) ||
         http1_response_parse(resp, buf_slice(&e->in), e->req.method, false))
         return false;
     if (ended && resp->framing == HTTP_BODY_CLOSE)
@@ -32,7 +32,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
 
 static void on_data(void *arg, struct slice bytes) {
     struct errand *e = arg;
-    if (!e->head_done || !http1_body_take(&e->decoder, bytes.n))
+    if (e->state != ERRAND_BODY || !http1_body_take(&e->decoder, bytes.n))
         errand2_malformed(e);
     else if (bytes.n)
         errand_piece(e, bytes);
@@ -42,7 +42,7 @@ static void on_end(void *arg, const struct http2_list *list) {
     struct errand *e = arg;
     struct http_field trailers[HTTP1_TRAILER_FIELDS];
     size_t n;
-    if (http2_trailers(list, trailers, HTTP1_TRAILER_FIELDS, &n) || !e->head_done ||
+    if (http2_trailers(list, trailers, HTTP1_TRAILER_FIELDS, &n) || e->state != ERRAND_BODY ||
         http1_body_short(&e->decoder))
         errand2_malformed(e);
     else

@@ -14,8 +14,25 @@
 #include "proxy/flow/xchg.h"
 #include "vault/client.h"
 
+/*
+ *     ERRAND_CREDENTIAL --> ERRAND_CONNECT <--> ERRAND_SENT --> ERRAND_HEAD --> ERRAND_BODY
+ *     any --> ERRAND_OVER
+ *
+ * errand_enter() in errand.c is the one writer.
+ */
+enum errand_state {
+    ERRAND_CREDENTIAL, /* it begins, and the keeper is asked if the verdict lends a credential */
+    ERRAND_CONNECT,    /* `attempt` is under way */
+    ERRAND_SENT,       /* on `link_up`; no byte of an answer has come: it may be sent once more (`retried`) */
+    ERRAND_HEAD,       /* one has, and the request is not sent again */
+    ERRAND_BODY,       /* the owner was told the head */
+    ERRAND_OVER,       /* nothing comes in; it goes with the last callback on the stack */
+    ERRAND_STATES
+};
+
 struct errand {
     struct xchg *x;
+    enum errand_state state;
     struct errand *next, **link; /* of the exchange's */
     const struct errand_events *events;
     void *arg;
@@ -24,7 +41,6 @@ struct errand {
     unsigned ms;
     struct event timer;
     bool busy; /* a callback that may cancel it is on the stack */
-    bool gone; /* … and has */
 
     struct buf text; /* what `req` and `body` point into; it has its final size from the start */
     struct slice body;
@@ -37,8 +53,6 @@ struct errand {
     struct upstream_attempt *attempt;
     struct upstream_link *link_up;
     bool retried, recorded;
-    bool any; /* a byte of an answer has come */
-    bool head_done;
     unsigned interims;
     uint64_t received;
     struct buf in; /* the answer's head, and what came with it */
