@@ -1,9 +1,11 @@
 #include "proxy/flow/fetchgate.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "proxy/codec/git_offer.h"
 #include "proxy/codec/git_asked.h"
 #include "proxy/codec/git_fetch.h"
@@ -21,17 +23,26 @@
 #define GATE_ASK_MS  30000
 #define GATE_ASK_MAX (256u << 20) /* bytes of a list of refs, of some millions */
 
-enum gate_answer {
-    GATE_AS_IT_IS,
-    GATE_REFS,    /* it is rewritten */
-    GATE_BORDERS, /* it is read as it goes by */
+/*
+ *     FETCH_IDLE <--> FETCH_BODY    of a fetch
+ *     FETCH_IDLE <--> FETCH_ASK     … once, if what it names was not shown
+ *     FETCH_IDLE <--> FETCH_OFFER, or --> FETCH_BORDERS
+ *
+ * fetch_enter() is the one writer. `offer` is there in ASK and OFFER, `borders` in BORDERS, and neither in others.
+ */
+enum fetch_phase {
+    FETCH_IDLE,    /* nothing is read here: it is being judged, or what comes goes by as it is */
+    FETCH_BODY,    /* the request's body is read */
+    FETCH_ASK,     /* the server is asked for its refs, and its answer is read */
+    FETCH_OFFER,   /* the answer is a list of refs, which is rewritten */
+    FETCH_BORDERS, /* … or what a fetch brings, and is read as it goes by */
+    FETCH_PHASES
 };
 
 struct fetchgate {
     bool limited;    /* only some refs of the repository are permitted */
     bool any_object; /* … but objects by whatever id */
-    bool reading;    /* the body is awaited */
-    enum gate_answer answer;
+    enum fetch_phase phase;
     struct shown_repo repo;
     uint32_t list; /* the number of the one that is read */
     struct fetched fetched;
@@ -46,13 +57,35 @@ struct fetchgate {
     struct errmsg trouble;
 };
 
+static const char *const fetch_phase_names[] = {"idle", "body", "ask", "offer", "borders"};
+_Static_assert(sizeof fetch_phase_names / sizeof *fetch_phase_names == FETCH_PHASES, "a name for each phase");
+
+static void fetch_enter(struct xchg *x, enum fetch_phase phase) {
+    static const uint8_t legal[FETCH_PHASES] = {
+        [FETCH_IDLE] = 1 << FETCH_BODY | 1 << FETCH_ASK | 1 << FETCH_OFFER | 1 << FETCH_BORDERS,
+        [FETCH_BODY] = 1 << FETCH_IDLE,
+        [FETCH_ASK] = 1 << FETCH_IDLE,
+        [FETCH_OFFER] = 1 << FETCH_IDLE,
+    };
+    struct fetchgate *gate = x->fetch;
+    assert(legal[gate->phase] & 1 << phase);
+    log_debug("xchg %s: fetch: %s -> %s", x->decision.id.text, fetch_phase_names[gate->phase],
+              fetch_phase_names[phase]);
+    gate->phase = phase;
+}
+
+/* What the phase reads with. */
+static void gate_release_reader(struct fetchgate *gate) {
+    if (gate->phase == FETCH_ASK || gate->phase == FETCH_OFFER)
+        git_offer_release(&gate->offer);
+    if (gate->phase == FETCH_BORDERS)
+        git_borders_release(&gate->borders);
+}
+
 void fetchgate_free(struct fetchgate *gate) {
     if (!gate)
         return;
-    if (gate->answer == GATE_REFS)
-        git_offer_release(&gate->offer);
-    if (gate->answer == GATE_BORDERS)
-        git_borders_release(&gate->borders);
+    gate_release_reader(gate);
     buf_release(&gate->out);
     fetched_release(&gate->fetched);
     free(gate);
@@ -144,7 +177,8 @@ static void gate_plain_answer(struct xchg *x) {
     }
 }
 
-static void gate_rewrite(struct xchg *x, enum git_offer_kind kind) {
+/* `phase`: what for. */
+static void gate_rewrite(struct xchg *x, enum git_offer_kind kind, enum fetch_phase phase) {
     struct fetchgate *gate = x->fetch;
     struct git_offer_rules rules = {
         .limited = gate->limited,
@@ -157,7 +191,7 @@ static void gate_rewrite(struct xchg *x, enum git_offer_kind kind) {
         .arg = x,
     };
     git_offer_init(&gate->offer, kind, &rules);
-    gate->answer = GATE_REFS;
+    fetch_enter(x, phase);
     gate_plain_answer(x);
     gate->list = shown_begin(x->box->shown);
 }
@@ -176,7 +210,7 @@ static void gate_begin_push(struct xchg *x) {
     f.kind = FACTS_GIT_FETCH;
     if (!x->head_request && policy_limits_fetch(x->box->policy, &f)) {
         git_offer_init(&gate->offer, GIT_OFFER_PUSH, &rules);
-        gate->answer = GATE_REFS;
+        fetch_enter(x, FETCH_OFFER);
         gate_plain_answer(x);
     }
     if (!xchg_limited(x))
@@ -200,7 +234,7 @@ void fetchgate_begin(struct xchg *x) {
     gate->any_object = !gate->limited || gate_extra(x, FACTS_ANY_OBJECT);
     shown_repo(x->box->shown, f->scheme, f->host, f->port, facts_repository(f->path), &gate->repo);
     if (x->git.kind == GIT_FETCH) {
-        gate->reading = true;
+        fetch_enter(x, FETCH_BODY);
         if (x->body_done) {
             xchg_enter(x, XCHG_SECTION);
             fetchgate_body_end(x);
@@ -210,7 +244,7 @@ void fetchgate_begin(struct xchg *x) {
         return;
     }
     if (!x->head_request)
-        gate_rewrite(x, GIT_OFFER_DISCOVERY);
+        gate_rewrite(x, GIT_OFFER_DISCOVERY, FETCH_OFFER);
     if (!xchg_limited(x))
         xchg_go(x);
 }
@@ -218,7 +252,7 @@ void fetchgate_begin(struct xchg *x) {
 /* ---- the request's body ---- */
 
 bool fetchgate_reads(const struct xchg *x) {
-    return x->fetch && x->fetch->reading && x->state == XCHG_SECTION;
+    return x->fetch && x->fetch->phase == FETCH_BODY && x->state == XCHG_SECTION;
 }
 
 static void gate_refuse(struct xchg *x, const char *code, const char *format, ...)
@@ -325,10 +359,10 @@ static void gate_pass(struct xchg *x, struct buf *clean) {
     x->req.framing = HTTP_BODY_LENGTH;
     x->req.length = buf_len(&x->held);
     if (gate->asked.command == GIT_ASKED_LS_REFS) {
-        gate_rewrite(x, GIT_OFFER_LS_REFS);
+        gate_rewrite(x, GIT_OFFER_LS_REFS, FETCH_OFFER);
     } else if (gate->limited && gate->asked.deepens) {
         git_borders_init(&gate->borders, gate->asked.command);
-        gate->answer = GATE_BORDERS;
+        fetch_enter(x, FETCH_BORDERS);
         gate_plain_answer(x);
     }
     xchg_go(x);
@@ -359,8 +393,8 @@ static void gate_ask_over(void *arg, const struct errand_answer *answer) {
         errmsg_set(&gate->trouble, answer->err, "%s", answer->why);
     else if (gate->trouble.text[0] == 0 && git_offer_end(&gate->offer))
         gate->trouble = gate->offer.error;
-    git_offer_release(&gate->offer);
-    gate->answer = GATE_AS_IT_IS;
+    gate_release_reader(gate);
+    fetch_enter(x, FETCH_IDLE);
     gate_judge_body(x);
 }
 
@@ -398,7 +432,7 @@ static bool gate_ask(struct xchg *x, size_t digits) {
     buf_release(&body);
     buf_release(&target);
     if (begun)
-        gate_rewrite(x, GIT_OFFER_LS_REFS);
+        gate_rewrite(x, GIT_OFFER_LS_REFS, FETCH_ASK);
     else if (x->errand_why)
         errmsg_set(&x->fetch->trouble, ERR_LIMIT, "%s", x->errand_why);
     return begun;
@@ -468,7 +502,7 @@ static void gate_judge_body(struct xchg *x) {
 }
 
 void fetchgate_body_end(struct xchg *x) {
-    x->fetch->reading = false;
+    fetch_enter(x, FETCH_IDLE);
     x->client->want_body(x, false);
     gate_judge_body(x);
 }
@@ -476,7 +510,7 @@ void fetchgate_body_end(struct xchg *x) {
 void fetchgate_feed(struct xchg *x, struct slice bytes) {
     if (!bodygate_keep(x, bytes) || buf_len(&x->held) <= FETCHGATE_BODY_MAX)
         return;
-    x->fetch->reading = false;
+    fetch_enter(x, FETCH_IDLE);
     x->client->want_body(x, false);
     gate_refuse(x, "fetch-malformed", "this fetch can't be read: it is too long");
 }
@@ -494,17 +528,17 @@ static bool gate_is_refs(const struct xchg *x) {
 
 const char *fetchgate_head(struct xchg *x) {
     struct fetchgate *gate = x->fetch;
-    if (!gate || gate->answer == GATE_AS_IT_IS)
+    if (!gate || gate->phase == FETCH_IDLE)
         return NULL;
-    if (gate->answer == GATE_BORDERS) {
+    if (gate->phase == FETCH_BORDERS) {
         gate->borders.done = x->resp.status != 200 || http_encoded(x->resp.fields, x->resp.nfields);
         return NULL;
     }
     bool only_looks = !gate->limited && x->git.kind == GIT_FETCH &&
                       (x->resp.status != 200 || http_encoded(x->resp.fields, x->resp.nfields));
     if (x->resp.status >= 300 || only_looks) {
-        git_offer_release(&gate->offer);
-        gate->answer = GATE_AS_IT_IS;
+        gate_release_reader(gate);
+        fetch_enter(x, FETCH_IDLE);
         return NULL;
     }
     if (x->resp.status != 200)
@@ -535,8 +569,8 @@ static void gate_broken(struct xchg *x, const char *why) {
 
 void fetchgate_data(struct xchg *x, struct slice bytes) {
     struct fetchgate *gate = x->fetch;
-    if (gate->answer != GATE_REFS) {
-        if (gate->answer == GATE_BORDERS)
+    if (gate->phase != FETCH_OFFER) {
+        if (gate->phase == FETCH_BORDERS)
             git_borders_feed(&gate->borders, bytes, gate_border, x);
         x->client->data(x, bytes);
         return;
@@ -553,7 +587,7 @@ void fetchgate_data(struct xchg *x, struct slice bytes) {
 
 bool fetchgate_end(struct xchg *x) {
     struct fetchgate *gate = x->fetch;
-    if (!gate || gate->answer != GATE_REFS || git_offer_end(&gate->offer) == 0)
+    if (!gate || gate->phase != FETCH_OFFER || git_offer_end(&gate->offer) == 0)
         return true;
     gate_broken(x, gate->offer.error.text);
     return false;
