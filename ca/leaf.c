@@ -1,5 +1,6 @@
 #include "ca/leaf.h"
 
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
@@ -195,18 +196,34 @@ int leaf_use(SSL *ssl, X509 *cert, struct slice name) {
  * byte, and the object that we have takes its place.
  */
 
+/* A private key of P-256 in DER (RFC 5915): what stands before the scalar, and between it and the point. */
+#define KEY_HEAD   "\x30\x77\x02\x01\x01\x04\x20"
+#define KEY_CURVE  "\xa0\x0a\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\xa1\x44\x03\x42\x00"
+#define SCALAR_LEN 32
+#define POINT_LEN  65
+
 /*
- * A key that goes into a certificate as it is: in OpenSSL 3.0 that is one that was read without decoders. Any
- * other is encoded, and decoded, each time.
+ * A key that goes into a certificate as it is: in OpenSSL 3.0 that is one that was read without decoders. Any other is
+ * encoded, and decoded, each time. It is written out by hand for that: OpenSSL would load all its encoders, which take
+ * more memory than the rest of this file.
  */
 static EVP_PKEY *make_key(void) {
-    unsigned char *bytes = NULL;
-    EVP_PKEY *made = EVP_EC_gen("P-256");
-    int n = made ? i2d_PrivateKey(made, &bytes) : -1;
-    const unsigned char *p = bytes;
-    EVP_PKEY *read = n > 0 ? d2i_PrivateKey_ex(EVP_PKEY_EC, NULL, &p, n, libctx_none(), NULL) : NULL;
-    if (n > 0)
-        OPENSSL_clear_free(bytes, (size_t)n);
+    unsigned char der[sizeof KEY_HEAD - 1 + SCALAR_LEN + sizeof KEY_CURVE - 1 + POINT_LEN];
+    unsigned char *scalar = der + sizeof KEY_HEAD - 1, *curve = scalar + SCALAR_LEN,
+                  *point = curve + sizeof KEY_CURVE - 1;
+    const unsigned char *p = der;
+    size_t n = 0;
+    BIGNUM *number = NULL;
+    EVP_PKEY *read = NULL, *made = EVP_PKEY_Q_keygen(libctx_tls(), NULL, "EC", "P-256");
+    memcpy(der, KEY_HEAD, sizeof KEY_HEAD - 1);
+    memcpy(curve, KEY_CURVE, sizeof KEY_CURVE - 1);
+    if (made && EVP_PKEY_get_bn_param(made, OSSL_PKEY_PARAM_PRIV_KEY, &number) == 1 &&
+        BN_bn2binpad(number, scalar, SCALAR_LEN) == SCALAR_LEN &&
+        EVP_PKEY_get_octet_string_param(made, OSSL_PKEY_PARAM_PUB_KEY, point, POINT_LEN, &n) == 1 &&
+        n == POINT_LEN)
+        read = d2i_PrivateKey_ex(EVP_PKEY_EC, NULL, &p, sizeof der, libctx_none(), NULL);
+    BN_clear_free(number);
+    OPENSSL_cleanse(der, sizeof der);
     if (!read)
         return made;
     EVP_PKEY_free(made);
