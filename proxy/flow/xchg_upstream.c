@@ -295,8 +295,15 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
         x->client->want_body(x, false);
 }
 
+/* There are servers that merge them into the head: one that stands there already would be another value than was judged. */
+static void go_strip_repeated(const struct xchg *x, struct http_field *trailers, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        trailers[i].hop |= http_find_name(x->req.fields, x->req.nfields, trailers[i].name, NULL) != NULL;
+}
+
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
     xchg_strip(x, trailers, n);
+    go_strip_repeated(x, trailers, n);
     x->trailers |= n > 0;
     x->server->end(x, trailers, n, x->corked);
     x->sent_all = !x->send_failed;

@@ -206,6 +206,19 @@ def a_header_is_judged_as_the_server_will_see_it(t):
 
 
 @tap.test
+def a_trailer_is_no_second_value_of_a_header(t):
+    policy = "allow POST https://a.test/ok where header X-Kind == a\n"
+    wire = "POST /ok HTTP/1.1\r\nHost: a.test\r\nX-Kind: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX_Kind: b\r\nX-Sum: 1\r\nx-kind: b\r\n\r\n"
+    r, server = through(t, '''
+        c = tls("a.test")
+        c.send(%r)
+        report(c.answer().status)
+    ''' % wire, policy=policy)
+    tap.equal(r.reports, [200])
+    tap.equal(server.requests[0].trailers, ["X-Sum: 1"])
+
+
+@tap.test
 def pipelined_requests_behind_a_held_body_keep_their_order(t):
     r, server = through(t, '''
         c = tls("a.test")
