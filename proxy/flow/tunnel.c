@@ -198,7 +198,6 @@ static void tunnel_go(struct conn *conn) {
     policy_explain(conn->box->policy, &t->facts, v, 1, &reason);
     tunnel_record(t, false, verdict_reason_code(v->reason), buf_slice(&reason));
     buf_release(&reason);
-    recorder_flush(conn->box->engine->config.recorder);
     io_own(conn->io, &tunnel_wait_events, conn);
     io_pause(conn->io);
     io_deadline(conn->io, 0); /* the upstream has one of its own */

@@ -13,7 +13,6 @@
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
 #include "proxy/flow/putgate.h"
-#include "proxy/record/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 
@@ -166,8 +165,6 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
     lfsgate_record(x, &r);
     decision_verdict(x->box, &x->decision, &r, denied ? refusal_hint(x) : SLICE_NONE);
     doorgate_record_release(&door);
-    if (x->link) /* it is acted on at once */
-        recorder_flush(x->box->engine->config.recorder);
 }
 
 static void xchg_record_outcome(struct xchg *x) {

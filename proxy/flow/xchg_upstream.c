@@ -14,7 +14,6 @@
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/lfsgate.h"
 #include "proxy/flow/putgate.h"
-#include "proxy/record/recorder.h"
 #include "proxy/flow/refusal.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
@@ -69,8 +68,6 @@ static void go_connect(struct xchg *x, bool fresh) {
     options.websocket = x->upgrade_key.n > 0;
     options.alone = x->retried;
     xchg_enter(x, XCHG_CONNECT);
-    if (fresh)
-        recorder_flush(x->box->engine->config.recorder);
     x->attempt = upstream_acquire(x->box->pool, &origin, &options, &go_callbacks, x);
     if (!x->attempt)
         refusal_trouble(x, 503, "no-memory", "out of memory");
@@ -261,7 +258,6 @@ static void go_ready(void *arg, struct upstream_link *link) {
     engine_reap(x->box->engine);
     x->attempt = NULL;
     x->link = link;
-    recorder_flush(x->box->engine->config.recorder);
     addr_text(&link->peer, true, x->peer);
     x->server = link->http2 ? &xchg_http2 : &xchg_http1;
     x->server->begin(x);

@@ -345,7 +345,8 @@ int io_flush_soon(struct io *io) {
         return ERR_EOF;
     if (io->soon || io_blocked(io) || buf_len(&io->queue) == 0)
         return 0;
-    if (buf_len(&io->queue) > IO_SOON)
+    /* nobody else's turn comes before the end of it */
+    if (buf_len(&io->queue) > IO_SOON || event_base_get_num_events(io->base, EVENT_BASE_COUNT_ACTIVE) == 0)
         return io_flush(io);
     io->soon = true;
     event_active(&io->wr, EV_WRITE, 0);

@@ -182,8 +182,9 @@ int io_write(struct io *io, struct slice bytes, bool more);
 /* The queue itself, to write heads into without a copy; follow with io_flush (or io_write). */
 struct buf *io_queue(struct io *io);
 int io_flush(struct io *io);
-/* The same when the loop's turn ends. Sends that follow one another wake the peers' side once where they share a
- * machine, find the kernel's code in the cache, and take with them what the turn still brings for the same connection. */
+/* The same when the loop's turn ends (at once where it has nothing else to do): sends that follow one another wake the peers'
+ * side once where they share a machine, find the kernel's code in the cache, and take with them what the turn still brings
+ * for the same connection. */
 int io_flush_soon(struct io *io);
 
 /* What is queued from now until the queue is empty holds a secret: it is wiped as it goes. Room for it should be

@@ -31,15 +31,13 @@ static void channel_end(struct channel *c, int err) {
         event_del(c->in);
     if (c->out)
         event_del(c->out);
-    if (c->rest)
-        event_del(c->rest);
     c->ops->closed(c, err);
 }
 
-int channel_take(struct channel *c) {
+void channel_take(struct channel *c) {
     static uint8_t memory[MSG_MAX]; /* one loop, one message at a time */
-    int fd = c->fd, n = 0;
-    for (; n < TAKE_MAX && c->fd == fd && !c->ended; n++) {
+    int fd = c->fd;
+    for (int n = 0; n < TAKE_MAX && c->fd == fd && !c->ended; n++) {
         struct msg_in m;
         int r = msg_recv(fd, &m, memory, sizeof memory);
         if (r == ERR_AGAIN)
@@ -58,38 +56,12 @@ int channel_take(struct channel *c) {
             break;
         }
     }
-    return n;
 }
 
 static void channel_on_in(evutil_socket_t fd, short what, void *arg) {
-    struct channel *c = arg;
+    (void)fd;
     (void)what;
-    int n = channel_take(c);
-    if (!c->rest || c->fd != fd || c->ended || n == 0 || n == TAKE_MAX)
-        return;
-    const struct timeval wait = {.tv_sec = c->rest_ms / 1000, .tv_usec = c->rest_ms % 1000 * 1000};
-    if (event_add(c->rest, &wait) == 0)
-        event_del(c->in);
-}
-
-static void channel_on_rest(evutil_socket_t none, short what, void *arg) {
-    struct channel *c = arg;
-    (void)none;
-    if (event_add(c->in, NULL) < 0)
-        channel_end(c, ERR_NOMEM);
-    else
-        channel_on_in(c->fd, what, c);
-}
-
-int channel_rest(struct channel *c, unsigned ms) {
-    c->rest = event_new(event_get_base(c->in), -1, 0, channel_on_rest, c);
-    c->rest_ms = ms;
-    return c->rest ? 0 : ERR_NOMEM;
-}
-
-void channel_take_all(struct channel *c) {
-    while (c->fd >= 0 && !c->ended && channel_take(c) > 0)
-        ;
+    channel_take(arg);
 }
 
 static void channel_on_out(evutil_socket_t fd, short what, void *arg) {
@@ -133,8 +105,6 @@ void channel_close(struct channel *c) {
         event_free(c->in);
     if (c->out)
         event_free(c->out);
-    if (c->rest)
-        event_free(c->rest);
     while (c->head) {
         struct channel_item *item = c->head;
         c->head = item->next;

@@ -36,8 +36,6 @@ struct channel {
     void *arg;
     uint32_t number; /* the caller's */
     struct event *in, *out;
-    struct event *rest; /* NULL: never rests; pending: `in` is not added */
-    unsigned rest_ms;
     struct channel_item *head, **tail;
     size_t queued;
 };
@@ -46,14 +44,9 @@ int channel_open(struct channel *c, struct event_base *base, int fd, bool secret
                  const struct channel_ops *ops, void *arg);
 void channel_close(struct channel *c);
 
-/* Messages that come within `ms` of the last ones are looked at together, when that time is over: for who gets many small
- * ones that may wait, and is woken less often. ERR_NOMEM: it never rests. */
-int channel_rest(struct channel *c, unsigned ms);
-/* Takes what has come, also while it rests: up to a bound, so that one busy peer doesn't keep the loop from the others. Their number;
- * the channel may have ended, or be closed. */
-int channel_take(struct channel *c);
-/* … all of it. */
-void channel_take_all(struct channel *c);
+/* Takes what has come: up to a bound, so that one busy peer doesn't keep the loop from the others. The channel may have ended
+ * then, or be closed. */
+void channel_take(struct channel *c);
 
 static inline bool channel_is_open(const struct channel *c) {
     return c->ops && c->fd >= 0;

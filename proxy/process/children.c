@@ -12,6 +12,7 @@
 #include "proxy/process/ipc.h"
 #include "proxy/process/roles.h"
 #include "proxy/process/sources.h"
+#include "proxy/record/ring.h"
 
 #define OUT_MAX  MSG_MAX
 #define CAUSE_MS 500 /* until the death of a process shows whose sockets have closed */
@@ -115,20 +116,26 @@ static struct child *find_child(struct children *c, enum role role) {
     return NULL;
 }
 
-static int send_peer(struct child *child, uint32_t which, int fd) {
+/* `ring` is -1 where there is none. */
+static int send_peer(struct child *child, uint32_t which, int fd, int ring) {
     struct msg_out m;
     msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_PEER);
     msg_put_u32(&m, which);
     msg_put_fd(&m, fd);
+    if (ring >= 0)
+        msg_put_fd(&m, ring);
     return tell(child, &m);
 }
 
-/* A socket pair between worker `i` and a role; the role's end is handed over, the worker's kept for it. */
+/* A socket pair between worker `i` and a role, and to the scribe a ring; the role's end is handed over, the worker's kept for
+ * it. */
 static int connect_worker(struct children *c, struct child *role, uint32_t i, enum ipc_peer which) {
     int pair[2];
+    if (which == IPC_PEER_SCRIBE && (c->rings[i] = ring_make(NULL)) < 0)
+        return ERR_IO;
     if (msg_pair(pair) < 0)
         return ERR_IO;
-    int r = send_peer(role, i, pair[0]);
+    int r = send_peer(role, i, pair[0], which == IPC_PEER_SCRIBE ? c->rings[i] : -1);
     close(pair[0]);
     c->peers[i][which] = pair[1];
     return r;
@@ -198,10 +205,12 @@ static int tell_worker(struct child *worker, int roots_fd, int extra_fd) {
     int r = 0;
     for (int which = 0; r == 0 && which < 2; which++) {
         int *fd = &c->peers[worker->number][which];
-        r = send_peer(worker, (uint32_t)which, *fd);
+        r = send_peer(worker, (uint32_t)which, *fd, which == IPC_PEER_SCRIBE ? c->rings[worker->number] : -1);
         close(*fd); /* from now on only the two ends hold it: its end shows when one of them dies */
         *fd = -1;
     }
+    close(c->rings[worker->number]);
+    c->rings[worker->number] = -1;
     if (r == 0)
         r = tell_list(worker, IPC_ADD_RESOLVE, &config->resolves);
     if (r == 0)
@@ -238,7 +247,7 @@ int children_start(struct children *c, struct event_base *base, const struct pre
     struct child *keeper;
     *c = (struct children){.base = base, .prepared = p, .ops = ops, .arg = arg, .self = -1};
     for (size_t i = 0; i < CONFIG_WORKERS_MAX; i++)
-        c->peers[i][0] = c->peers[i][1] = -1;
+        c->peers[i][0] = c->peers[i][1] = c->rings[i] = -1;
     c->self = spawn_open_self(msg);
     if (c->self < 0)
         return ERR_IO;
@@ -387,7 +396,7 @@ static void tell_cause(struct children *c) {
     for (int ms = CAUSE_MS; !c->failed && ms > 0; ms--) {
         for (size_t i = 0; !c->failed && i < c->n; i++)
             if (c->list[i].pid)
-                (void)channel_take(&c->list[i].ctl);
+                channel_take(&c->list[i].ctl);
         if (!c->failed)
             usleep(1000);
     }
@@ -468,6 +477,9 @@ void children_kill(struct children *c) {
         for (int which = 0; which < 2; which++)
             if (c->peers[i][which] >= 0)
                 close(c->peers[i][which]);
+    for (size_t i = 0; c->base && i < CONFIG_WORKERS_MAX; i++)
+        if (c->rings[i] >= 0)
+            close(c->rings[i]);
     if (c->base && c->self >= 0)
         close(c->self);
     c->base = NULL;

@@ -50,6 +50,7 @@ struct children {
     bool draining, told_ready;
     bool failed;                      /* `failed` was called */
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
+    int rings[CONFIG_WORKERS_MAX];    /* for their records, the same */
 };
 
 /* Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a message; then

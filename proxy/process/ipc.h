@@ -14,7 +14,7 @@
  *     IPC_START           fd state directory, str path of the credentials file ("": none), fd its text (sealed; only with a path)
  *     and the supervisor's messages of vault/wire.h, as they stand there
  *   to a worker
- *     IPC_ADD_PEER        u32 IPC_PEER_KEEPER or IPC_PEER_SCRIBE, fd socket
+ *     IPC_ADD_PEER        u32 IPC_PEER_KEEPER or IPC_PEER_SCRIBE, fd socket; to the scribe also fd ring (proxy/record/ring.h)
  *     IPC_ADD_RESOLVE     str as given on the command line
  *     IPC_ADD_TIME_LIMIT  the same
  *     IPC_ADD_VARIABLE    str name, str value: of the few variables that a worker reads (HTTPS_PROXY …)
@@ -26,7 +26,7 @@
  *                         n × (u8 enum ipc_listener, fd socket)
  *     IPC_SANDBOX_END     u64 sandbox
  *   to the scribe
- *     IPC_ADD_PEER        u32 worker, fd socket
+ *     IPC_ADD_PEER        u32 worker, fd socket, fd ring
  *     IPC_START           fd log (append), u8 verbosity, str redis ("": none)
  *   from every role
  *     IPC_READY           keeper: str ca.pem, u32 hash of its subject, u8 1 if secrets could not be locked in

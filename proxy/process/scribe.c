@@ -3,25 +3,86 @@
  * (proxy/record/sinks.h). It ends when all workers have ended and what they said is written, or the time for that is up; a signal that
  * tells it to end sooner is ignored.
  */
+#include <event2/event.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "proxy/record/ring.h"
 #include "proxy/record/sinks.h"
 #include "proxy/process/config.h"
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
 #include "proxy/process/roles.h"
 
-#define SCRIBE_REST_MS 2 /* what workers say within it is written together */
+#define SCRIBE_REST_MS 40 /* what workers record within it is written together */
+#define SCRIBE_LOOKS   3  /* after so many that find nothing a worker has to wake the scribe */
+
+struct scribe_peer {
+    struct channel channel; /* first; a worker's word that there is something, and its end */
+    struct ring *ring;
+};
 
 struct scribe_process {
     struct role_base role; /* first: the control channel's arg is this */
-    struct channel peers[CONFIG_WORKERS_MAX];
+    struct scribe_peer peers[CONFIG_WORKERS_MAX];
     size_t npeers, open;
     struct sinks *sinks;
+    struct event *look;  /* pending: the rings are looked at when it is over */
+    unsigned vain;       /* looks in a row that found nothing */
     bool stopping, told; /* told: by the supervisor; else all workers have gone by themselves */
 };
+
+static void peer_end(struct scribe_process *s, struct scribe_peer *p, int err);
+
+/* Writes what a worker has recorded: up to a ring full, so that one busy worker doesn't keep the loop from the others. True:
+ * there was something. */
+static bool peer_take(struct scribe_process *s, struct scribe_peer *p) {
+    static uint8_t memory[MSG_MAX]; /* one loop, one message at a time */
+    size_t taken = 0;
+    while (p->ring && taken < RING_BYTES) {
+        struct slice bytes;
+        struct msg_in m;
+        int r = ring_take(p->ring, memory, sizeof memory, &bytes);
+        if (r == ERR_AGAIN)
+            break;
+        if (r == 0)
+            r = msg_parse(&m, bytes.p, bytes.n);
+        if (r == 0)
+            r = sinks_receive(s->sinks, &m);
+        if (r) {
+            peer_end(s, p, r);
+            break;
+        }
+        taken += bytes.n;
+    }
+    return taken > 0;
+}
+
+static void look_later(struct scribe_process *s) {
+    static const struct timeval rest = {.tv_usec = SCRIBE_REST_MS * 1000};
+    if (!event_pending(s->look, EV_TIMEOUT, NULL))
+        event_add(s->look, &rest);
+}
+
+/* Looks at all rings, and again after a rest; when there was nothing for a while, not before a worker says so. */
+static void look(struct scribe_process *s) {
+    bool some = false;
+    for (size_t i = 0; i < s->npeers; i++)
+        some |= peer_take(s, &s->peers[i]);
+    s->vain = some ? 0 : s->vain + 1;
+    some = s->vain < SCRIBE_LOOKS;
+    for (size_t i = 0; i < s->npeers && !some; i++)
+        some = s->peers[i].ring && !ring_rest(s->peers[i].ring);
+    if (some && !s->stopping)
+        look_later(s);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    look(arg);
+}
 
 static void on_stopped(void *arg) {
     struct scribe_process *s = arg;
@@ -37,44 +98,65 @@ static void stop(struct scribe_process *s) {
         role_end(&s->role, ROLE_PEER_GONE);
         return;
     }
+    event_del(s->look);
     for (size_t i = 0; i < s->npeers; i++)
-        channel_take_all(&s->peers[i]);
+        while (peer_take(s, &s->peers[i]))
+            ;
     sinks_stop(s->sinks, on_stopped, s);
 }
 
 static int on_peer(struct channel *c, struct msg_in *m) {
     struct scribe_process *s = c->arg;
-    return sinks_receive(s->sinks, m);
+    if (m->type != RECORD_WAKE || msg_end(m) < 0)
+        return ERR_PEER;
+    if (s->sinks && !s->stopping)
+        look(s);
+    return 0;
+}
+
+static void peer_end(struct scribe_process *s, struct scribe_peer *p, int err) {
+    if (err != ERR_EOF)
+        log_error("worker %u: a record is malformed", p->channel.number);
+    ring_free(p->ring);
+    p->ring = NULL;
+    /* closed, and thereby told to the worker: it ends, and the supervisor with it */
+    channel_close(&p->channel);
+    if (--s->open == 0)
+        stop(s);
 }
 
 static void on_peer_closed(struct channel *c, int err) {
     struct scribe_process *s = c->arg;
-    if (err != ERR_EOF)
-        log_error("worker %u: a record is malformed", c->number);
-    /* closed, and thereby told to the worker: it ends, and the supervisor with it */
-    channel_close(c);
-    if (--s->open == 0)
-        stop(s);
+    struct scribe_peer *p = (struct scribe_peer *)c;
+    while (s->sinks && peer_take(s, p))
+        ;
+    if (p->ring)
+        peer_end(s, p, err);
 }
 
 static const struct channel_ops peer_ops = {on_peer, on_peer_closed};
 
 static int add_peer(struct scribe_process *s, struct msg_in *m) {
     uint32_t number = msg_get_u32(m);
-    int fd = msg_get_fd(m);
+    int fd = msg_get_fd(m), ring_fd = msg_get_fd(m);
     if (msg_end(m) < 0 || s->npeers == CONFIG_WORKERS_MAX) {
         if (fd >= 0)
             close(fd);
+        if (ring_fd >= 0)
+            close(ring_fd);
         return ERR_PEER;
     }
-    struct channel *c = &s->peers[s->npeers];
-    int r = channel_open(c, s->role.base, fd, false, &peer_ops, s);
-    if (r < 0)
+    struct scribe_peer *p = &s->peers[s->npeers];
+    int r = ring_open(ring_fd, &p->ring, NULL);
+    if (r < 0) {
+        close(fd);
         return r;
-    c->number = number;
+    }
     s->npeers++;
     s->open++;
-    return channel_rest(c, SCRIBE_REST_MS);
+    r = channel_open(&p->channel, s->role.base, fd, false, &peer_ops, s);
+    p->channel.number = number;
+    return r;
 }
 
 /* `log_fd` is taken. */
@@ -117,6 +199,10 @@ static int start(struct scribe_process *s, struct msg_in *m) {
         errmsg_prefix(&msg, "exeat: decision log");
         return role_failed(&s->role, 0, slice_str(msg.text));
     }
+    s->look = event_new(s->role.base, -1, 0, on_look, s);
+    if (!s->look)
+        return ERR_NOMEM;
+    look_later(s);
     return role_ready_plain(&s->role, CONFINE_SCRIBE);
 }
 
@@ -142,8 +228,12 @@ int scribe_run(void) {
     if (role_open(&s.role, &supervisor_ops, &s) < 0)
         return 1;
     role_loop(&s.role);
-    for (size_t i = 0; i < s.npeers; i++)
-        channel_close(&s.peers[i]);
+    for (size_t i = 0; i < s.npeers; i++) {
+        channel_close(&s.peers[i].channel);
+        ring_free(s.peers[i].ring);
+    }
+    if (s.look)
+        event_free(s.look);
     sinks_free(s.sinks);
     return role_close(&s.role);
 }

@@ -57,7 +57,7 @@ struct worker_sandbox {
 struct worker_process {
     struct role_base role; /* first: the control channel's arg is this */
     struct channel keeper;
-    int scribe_fd; /* until the recorder takes it */
+    int scribe_fd, ring_fd; /* until the recorder takes them */
     char *resolves[CONFIG_LIST_MAX];
     size_t nresolves;
     struct engine_limits limits;
@@ -200,15 +200,18 @@ static const struct channel_ops keeper_ops = {on_keeper, on_keeper_closed};
 
 static int add_peer(struct worker_process *w, struct msg_in *m) {
     uint32_t kind = msg_get_u32(m);
-    int fd = msg_get_fd(m);
+    int fd = msg_get_fd(m), ring_fd = kind == IPC_PEER_SCRIBE ? msg_get_fd(m) : -1;
     if (msg_end(m) == 0 && kind == IPC_PEER_KEEPER && !w->keeper.ops)
         return channel_open(&w->keeper, w->role.base, fd, true, &keeper_ops, w);
     if (msg_end(m) == 0 && kind == IPC_PEER_SCRIBE && w->scribe_fd < 0) {
         w->scribe_fd = fd;
+        w->ring_fd = ring_fd;
         return 0;
     }
     if (fd >= 0)
         close(fd);
+    if (ring_fd >= 0)
+        close(ring_fd);
     return ERR_PEER;
 }
 
@@ -241,9 +244,8 @@ static int make_upstream(struct worker_process *w, struct errmsg *msg) {
 
 static int make_engine(struct worker_process *w, struct slice ca_pem, bool log_query, uint64_t push_memory,
                        struct errmsg *msg) {
-    int fd = w->scribe_fd;
-    w->scribe_fd = -1;
-    w->recorder = recorder_new(w->role.base, fd, on_scribe_gone, w);
+    w->recorder = recorder_new(w->role.base, w->scribe_fd, w->ring_fd, on_scribe_gone, w);
+    w->scribe_fd = w->ring_fd = -1;
     w->expire = event_new(w->role.base, -1, 0, on_expire, w);
     if (!w->recorder || !w->expire || vault_client_new(send_to_keeper, w, &w->vault) < 0)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
@@ -483,7 +485,6 @@ static void free_sandboxes(struct worker_process *w) {
 static void on_drained(void *arg) {
     struct worker_process *w = arg;
     free_sandboxes(w);
-    recorder_flush(w->recorder);
     struct timeval soon = {.tv_usec = DRAIN_TICK_MS * 1000};
     w->tick = event_new(w->role.base, -1, EV_PERSIST, on_tick, w);
     if (!w->tick || event_add(w->tick, &soon) < 0)
@@ -539,7 +540,7 @@ int worker_run(void) {
     struct worker_process *w = &worker;
     raise_limit();
     engine_limits_default(&w->limits);
-    w->scribe_fd = -1;
+    w->scribe_fd = w->ring_fd = -1;
     if (role_open(&w->role, &supervisor_ops, w) < 0 || role_on_told(&w->role, on_told) < 0)
         return 1;
     role_loop(&w->role);

@@ -55,8 +55,8 @@
 #include "base/ulid.h"
 #include "base/url.h"
 
-#define RECORD_MSG        1 /* type of the message between worker and scribe */
-#define RECORD_BATCH      2 /* … and of several at once: each a string that is a RECORD_MSG by itself */
+#define RECORD_MSG        1 /* type of the message in the ring between worker and scribe */
+#define RECORD_WAKE       2 /* … of the one that says that there are some (recorder.h) */
 #define RECORD_REFS_MAX   5000
 #define RECORD_REFS_BYTES 40000  /* refs of one record; what is beyond is counted in `omitted` */
 #define RECORD_URL_MAX    4096   /* bytes of a url; what is beyond is cut and shown as "…" */

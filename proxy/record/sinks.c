@@ -110,26 +110,12 @@ void sinks_write(struct sinks *s, const struct record *r) {
     event_active(s->turn, EV_TIMEOUT, 0);
 }
 
-static int receive_one(struct sinks *s, struct msg_in *m) {
+int sinks_receive(struct sinks *s, struct msg_in *m) {
     struct record r;
     int err = record_decode(m, &r, s->refs);
     if (err == 0)
         sinks_write(s, &r);
     return err;
-}
-
-int sinks_receive(struct sinks *s, struct msg_in *m) {
-    if (m->type != RECORD_BATCH)
-        return receive_one(s, m);
-    int err = 0;
-    while (err == 0 && m->at < m->n) {
-        struct slice bytes = msg_get_slice(m);
-        struct msg_in one;
-        err = m->err ? m->err : msg_parse(&one, bytes.p, bytes.n);
-        if (err == 0)
-            err = receive_one(s, &one);
-    }
-    return err ? err : msg_end(m);
 }
 
 /* --- life --------------------------------------------------------------------------------------------- */

@@ -118,7 +118,7 @@ static void talk(struct slice client) {
     close(fd);
     for (int i = 0; i < 4; i++)
         event_base_loop(base, EVLOOP_NONBLOCK);
-    rig_last_records();
+    rig_records();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

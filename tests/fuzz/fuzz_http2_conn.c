@@ -242,7 +242,7 @@ static void check_gone(void) {
             break;
     }
     engine_reap(engine);
-    rig_last_records();
+    rig_records();
     must(stats.connections == 0, "a connection that stays");
     must(stats.exchanges == 0, "an exchange that stays");
     must(engine->boxes->nstreams == 0, "a stream that stays");

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "proxy/flow/errand.h"
 #include "proxy/record/recorder.h"
+#include "proxy/record/ring.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 #include "tests/unit/upstream_rig.h"
@@ -126,7 +127,8 @@ struct world {
     struct vault_client *client;
     char sent[MSG_MAX], answer[MSG_MAX];
     size_t sent_n;
-    int records;
+    struct ring *records;
+    int scribe;
     struct recorder *recorder;
     struct engine engine;
     struct box box;
@@ -187,8 +189,10 @@ static struct world *world_open(void) {
     rig_open(&w->rig, "", w->pins, NULL);
     world_vault(w);
     assert_int_equal(msg_pair(fds), 0);
-    w->records = fds[1];
-    w->recorder = recorder_new(w->rig.base, fds[0], NULL, NULL);
+    w->scribe = fds[1];
+    int ring = ring_make(NULL);
+    assert_int_equal(ring_open(dup(ring), &w->records, NULL), 0);
+    w->recorder = recorder_new(w->rig.base, fds[0], ring, NULL, NULL);
     w->engine.config =
         (struct engine_config){.base = w->rig.base, .vault = w->client, .recorder = w->recorder};
     buf_init(&w->engine.text2, 65536);
@@ -209,7 +213,8 @@ static void world_close(struct world *w) {
     free(w->x);
     buf_release(&w->engine.text2);
     recorder_free(w->recorder);
-    close(w->records);
+    ring_free(w->records);
+    close(w->scribe);
     vault_client_free(w->client);
     keeper_free(w->keeper);
     vault_free(w->vault);
@@ -282,8 +287,10 @@ static bool next_record(struct world *w, struct record *r) {
     static char memory[MSG_MAX];
     static struct record_ref refs[RECORD_REFS_MAX];
     struct msg_in m;
-    if (msg_recv(w->records, &m, memory, sizeof memory))
+    struct slice bytes;
+    if (ring_take(w->records, memory, sizeof memory, &bytes))
         return false;
+    assert_int_equal(msg_parse(&m, bytes.p, bytes.n), 0);
     assert_int_equal(record_decode(&m, r, refs), 0);
     return true;
 }

@@ -167,40 +167,6 @@ static void send_one(int fd, uint32_t i) {
     assert_int_equal(msg_send(fd, &m), 0);
 }
 
-/* The first message is looked at when it comes, the next ones when the rest is over, or when they are asked for. */
-static void messages_wait_while_the_channel_rests(void **state) {
-    (void)state;
-    struct event_base *base = event_base_new();
-    for (unsigned ms = 1; ms <= 3600000; ms += 3599999) {
-        struct seen seen = {.base = base};
-        struct channel a;
-        int pair[2];
-        assert_int_equal(msg_pair(pair), 0);
-        assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
-        assert_int_equal(channel_rest(&a, ms), 0);
-        send_one(pair[1], 0);
-        turn(base);
-        assert_int_equal(seen.next, 1);
-        send_one(pair[1], 1);
-        send_one(pair[1], 2);
-        if (ms == 1) {
-            while (seen.next < 3)
-                event_base_loop(base, EVLOOP_ONCE);
-        } else {
-            turn(base);
-            assert_int_equal(seen.next, 1);
-            channel_take_all(&a);
-            assert_int_equal(seen.next, 3);
-        }
-        close(pair[1]);
-        channel_take_all(&a);
-        assert_int_equal(seen.closed, ERR_EOF);
-        channel_close(&a);
-        channel_take_all(&a);
-    }
-    event_base_free(base);
-}
-
 /* What a peer said before it ended is read also when it left unread what it was told. */
 static void last_words_are_read(void **state) {
     (void)state;
@@ -227,7 +193,6 @@ int main(void) {
         cmocka_unit_test(a_peer_that_never_reads_is_given_up),
         cmocka_unit_test(a_malformed_message_ends_the_channel),
         cmocka_unit_test(what_the_reader_refuses_ends_the_channel_once),
-        cmocka_unit_test(messages_wait_while_the_channel_rests),
         cmocka_unit_test(last_words_are_read),
     };
     return cmocka_run_group_tests_name("process channel", tests, NULL, NULL);

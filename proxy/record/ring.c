@@ -1,0 +1,137 @@
+#include "proxy/record/ring.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/shared.h"
+
+/* Positions only rise; where a byte lies is its position modulo RING_BYTES. Each has a cache line of its own. */
+struct ring_memory {
+    _Alignas(64) _Atomic uint64_t head;   /* behind the last byte written; the writer's */
+    _Alignas(64) _Atomic uint64_t tail;   /* of the next byte to be read; the reader's */
+    _Alignas(64) _Atomic uint32_t asleep; /* set by the reader, cleared by either */
+    _Alignas(64) unsigned char bytes[RING_BYTES];
+};
+
+struct ring {
+    struct shared memory; /* first (shared_hold) */
+    uint64_t at;          /* this end's position */
+    uint64_t told;        /* the writer's: the tail at which the reader was told to come */
+};
+
+static struct ring_memory *ring_memory(const struct ring *r) {
+    return r->memory.p;
+}
+
+static int ring_hold(int fd, struct ring **out, struct errmsg *msg) {
+    struct shared *memory;
+    int r =
+        shared_hold(fd, "exeat-records", "records", sizeof(struct ring_memory), sizeof **out, &memory, msg);
+    *out = r ? NULL : (struct ring *)memory;
+    if (r == 0)
+        (*out)->told = UINT64_MAX;
+    return r;
+}
+
+int ring_make(struct errmsg *msg) {
+    struct ring *r;
+    if (ring_hold(-1, &r, msg))
+        return -1;
+    int fd = fcntl(r->memory.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        errmsg_errno(msg, ERR_IO, "records");
+    ring_free(r);
+    return fd;
+}
+
+int ring_open(int fd, struct ring **out, struct errmsg *msg) {
+    if (fd >= 0)
+        return ring_hold(fd, out, msg);
+    *out = NULL;
+    return errmsg_set(msg, ERR_PEER, "records: no memory for them");
+}
+
+void ring_free(struct ring *r) {
+    if (!r)
+        return;
+    shared_release(&r->memory);
+    free(r);
+}
+
+/* ---- bytes, in one piece or two ---- */
+
+static void copy_in(struct ring *r, uint64_t at, const void *bytes, size_t n) {
+    unsigned char *ring = ring_memory(r)->bytes;
+    size_t from = at % RING_BYTES, first = n < RING_BYTES - from ? n : RING_BYTES - from;
+    memcpy(ring + from, bytes, first);
+    memcpy(ring, (const unsigned char *)bytes + first, n - first);
+}
+
+static void copy_out(const struct ring *r, uint64_t at, void *bytes, size_t n) {
+    const unsigned char *ring = ring_memory(r)->bytes;
+    size_t from = at % RING_BYTES, first = n < RING_BYTES - from ? n : RING_BYTES - from;
+    memcpy(bytes, ring + from, first);
+    memcpy((unsigned char *)bytes + first, ring, n - first);
+}
+
+/* ---- the writer ---- */
+
+static uint64_t ring_used(const struct ring *r) {
+    return r->at - atomic_load_explicit(&ring_memory(r)->tail, memory_order_acquire);
+}
+
+int ring_put(struct ring *r, struct slice message) {
+    uint32_t length = (uint32_t)message.n;
+    uint64_t used = ring_used(r);
+    if (used > RING_BYTES || message.n > MSG_MAX || sizeof length + message.n > RING_BYTES - used)
+        return ERR_AGAIN;
+    copy_in(r, r->at, &length, sizeof length);
+    copy_in(r, r->at + sizeof length, message.p, message.n);
+    r->at += sizeof length + message.n;
+    atomic_store_explicit(&ring_memory(r)->head, r->at, memory_order_release);
+    return 0;
+}
+
+bool ring_wants_wake(struct ring *r) {
+    struct ring_memory *m = ring_memory(r);
+    /* either the reader, who looks once more after he has said that he sleeps, sees our bytes, or we see that he sleeps */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&m->asleep, memory_order_relaxed) && atomic_exchange(&m->asleep, 0))
+        return true;
+    uint64_t used = ring_used(r), tail = r->at - used;
+    if (used <= RING_BYTES / 2 || r->told == tail)
+        return false;
+    r->told = tail;
+    return true;
+}
+
+/* ---- the reader ---- */
+
+int ring_take(struct ring *r, void *memory, size_t cap, struct slice *out) {
+    struct ring_memory *m = ring_memory(r);
+    uint64_t have = atomic_load_explicit(&m->head, memory_order_acquire) - r->at;
+    uint32_t length;
+    if (have == 0)
+        return ERR_AGAIN;
+    if (have > RING_BYTES || have < sizeof length)
+        return ERR_PEER;
+    copy_out(r, r->at, &length, sizeof length);
+    if (length > cap || length > have - sizeof length)
+        return ERR_PEER;
+    copy_out(r, r->at + sizeof length, memory, length);
+    r->at += sizeof length + length;
+    atomic_store_explicit(&m->tail, r->at, memory_order_release);
+    *out = slice_make(memory, length);
+    return 0;
+}
+
+bool ring_rest(struct ring *r) {
+    struct ring_memory *m = ring_memory(r);
+    atomic_store(&m->asleep, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&m->head, memory_order_acquire) == r->at)
+        return true;
+    atomic_store(&m->asleep, 0);
+    return false;
+}

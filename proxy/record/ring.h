@@ -1,0 +1,40 @@
+/*
+ * Records on their way from one worker to the scribe: a ring of bytes in memory that both have mapped (base/shared.h). What
+ * lies in it is the scribe's even if the worker dies in the next moment, and putting it there takes no system call.
+ *
+ *     u32 length | bytes      over and over; a message may lie across the end
+ *
+ * One end writes, the other reads; each keeps its own position and believes nothing of the other's but that it may be
+ * anywhere: the reader copies a message before it looks at it, and a position that can't be is ERR_PEER. A reader that has
+ * nothing to do says so (ring_rest), and is to be woken by other means then: ring_wants_wake tells when.
+ */
+#ifndef PROXY_RECORD_RING_H
+#define PROXY_RECORD_RING_H
+
+#include "base/err.h"
+#include "base/msg.h"
+#include "base/slice.h"
+
+#define RING_BYTES (256u << 10) /* several messages of MSG_MAX */
+
+struct ring;
+
+/* A descriptor of a new ring, empty, for the two ends; the caller's. -1 with a message. */
+int ring_make(struct errmsg *msg);
+
+/* One end. `fd` is taken in every case. 0; ERR_IO or ERR_NOMEM; ERR_PEER: it is none of ours. */
+int ring_open(int fd, struct ring **out, struct errmsg *msg);
+void ring_free(struct ring *r);
+
+/* The writer's. 0, or ERR_AGAIN: there is no room now. */
+int ring_put(struct ring *r, struct slice message);
+/* After ring_put: does the reader sleep, or must he come before his time, since the ring is half full? Told once. */
+bool ring_wants_wake(struct ring *r);
+
+/* The reader's. Copies the next message into `memory`. 0; ERR_AGAIN: there is none; ERR_PEER: what the writer left is no
+ * message, or longer than `cap`. */
+int ring_take(struct ring *r, void *memory, size_t cap, struct slice *out);
+/* Nothing more is looked for until the writer wakes the reader. False: something has come just now. */
+bool ring_rest(struct ring *r);
+
+#endif
