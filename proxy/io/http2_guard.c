@@ -1,5 +1,14 @@
 #include "proxy/io/http2_guard.h"
 
+#define TEXT(number)  TEXT_(number)
+#define TEXT_(number) #number
+/* Budgets, in words. */
+#define IDLE_LIMIT                                                                                           \
+    ": of no use there may be " TEXT(HTTP2_GUARD_IDLE) " frames at once, and " TEXT(                         \
+        HTTP2_GUARD_IDLE_SECOND) " a second"
+#define RESETS_LIMIT                                                                                         \
+    ": " TEXT(HTTP2_GUARD_RESETS) " at once, and " TEXT(HTTP2_GUARD_RESETS_SECOND) " a second"
+
 void http2_guard_init(struct http2_guard *guard, uint64_t now_ms) {
     *guard = (struct http2_guard){.idle = HTTP2_GUARD_IDLE, .resets = HTTP2_GUARD_RESETS, .second = now_ms};
 }
@@ -32,26 +41,27 @@ const char *http2_guard_frame(struct http2_guard *guard, const nghttp2_frame_hd 
     case NGHTTP2_DATA:
         if (head->length > 0 || head->flags & NGHTTP2_FLAG_END_STREAM)
             return NULL;
-        return take(&guard->idle, "too many empty DATA frames");
+        return take(&guard->idle, "too many empty DATA frames" IDLE_LIMIT);
     case NGHTTP2_HEADERS:
         guard->continuations = 0;
-        return take(&guard->idle, "too many HEADERS frames for so few requests");
+        return take(&guard->idle, "too many HEADERS frames for so few requests" IDLE_LIMIT);
     case NGHTTP2_CONTINUATION:
         return ++guard->continuations > HTTP2_GUARD_CONTINUATIONS
-                   ? "a header block in too many CONTINUATION frames"
+                   ? "a header block in more than " TEXT(HTTP2_GUARD_CONTINUATIONS) " CONTINUATION frames"
                    : NULL;
-    case NGHTTP2_RST_STREAM: return take(&guard->idle, "too many RST_STREAM frames");
-    case NGHTTP2_SETTINGS: return take(&guard->idle, "too many SETTINGS frames");
-    case NGHTTP2_PING: return take(&guard->idle, "too many PING frames");
-    case NGHTTP2_WINDOW_UPDATE: return take(&guard->idle, "too many WINDOW_UPDATE frames for so little data");
-    case NGHTTP2_PRIORITY: return take(&guard->idle, "too many PRIORITY frames");
-    default: return take(&guard->idle, "too many frames of no meaning");
+    case NGHTTP2_RST_STREAM: return take(&guard->idle, "too many RST_STREAM frames" IDLE_LIMIT);
+    case NGHTTP2_SETTINGS: return take(&guard->idle, "too many SETTINGS frames" IDLE_LIMIT);
+    case NGHTTP2_PING: return take(&guard->idle, "too many PING frames" IDLE_LIMIT);
+    case NGHTTP2_WINDOW_UPDATE:
+        return take(&guard->idle, "too many WINDOW_UPDATE frames for so little data" IDLE_LIMIT);
+    case NGHTTP2_PRIORITY: return take(&guard->idle, "too many PRIORITY frames" IDLE_LIMIT);
+    default: return take(&guard->idle, "too many frames of no meaning" IDLE_LIMIT);
     }
 }
 
 const char *http2_guard_broken(struct http2_guard *guard, uint64_t now_ms) {
     give_time(guard, now_ms);
-    return take(&guard->resets, "too many streams were begun and reset");
+    return take(&guard->resets, "too many streams were begun and reset" RESETS_LIMIT);
 }
 
 void http2_guard_data(struct http2_guard *guard, size_t n) {

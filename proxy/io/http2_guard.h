@@ -30,7 +30,7 @@ struct http2_guard {
 
 void http2_guard_init(struct http2_guard *guard, uint64_t now_ms);
 
-/* A frame begins to come. NULL, or what there is too much of, in words. */
+/* A frame begins to come. NULL, or what there is too much of, in words, and how much there may be. */
 const char *http2_guard_frame(struct http2_guard *guard, const nghttp2_frame_hd *head, uint64_t now_ms);
 
 /* A stream ends in the middle of its exchange, by the peer's own RST_STREAM or by one that it made us send. NULL, or the

@@ -10,7 +10,6 @@
 
 #define UP2_LINGER_MS 1000
 #define WHY_CLOSED    "the upstream ended the connection"
-#define WHY_BROKEN    "the upstream broke the rules of HTTP/2"
 
 static void up2_pump(struct up2 *up);
 
@@ -242,6 +241,10 @@ static void up2_reset_unowned(struct up2 *up) {
     }
 }
 
+static const char *broken(const struct up2 *up) {
+    return up->why[0] ? up->why : UP2_BROKE_RULES;
+}
+
 /* The library is through with this connection. If it has ended it for an error of the server's, which may leave it open, it
  * will say nothing more of the streams that were under way. */
 static void up2_session_over(struct up2 *up) {
@@ -249,7 +252,7 @@ static void up2_session_over(struct up2 *up) {
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry)) {
         if (!stream_runs(s))
             continue;
-        up2_lose(up, WHY_BROKEN);
+        up2_lose(up, broken(up));
         up2_later(up);
         return;
     }
@@ -306,7 +309,7 @@ static void on_readable(struct io *io) {
         ssize_t n = nghttp2_session_mem_recv(up->session, (const uint8_t *)bytes, got);
         up->busy--;
         if (n < 0)
-            up2_lose(up, WHY_BROKEN);
+            up2_lose(up, broken(up));
     }
     up2_turn(up);
 }

@@ -84,6 +84,9 @@ struct up2_stream {
     bool unseen;     /* … and the server has not acted on it */
 };
 
+#define UP2_BROKE_RULES "the upstream broke the rules of HTTP/2"
+#define UP2_FLOODS      "the upstream floods its connection"
+
 struct up2 {
     struct upstream_pool *pool; /* NULL: retired */
     struct site *site;
@@ -100,6 +103,7 @@ struct up2 {
     unsigned secret; /* heads with a secret that are not sent yet */
     struct event defer;
     struct http2_guard guard;
+    char why[160]; /* what the server did wrong, once that is known; "": nothing */
 };
 
 void up2_stream_enter(struct up2_stream *s, enum up2_stream_state state);

@@ -12,6 +12,7 @@ static struct up2_stream *find(nghttp2_session *session, int32_t id) {
 static int guarded(struct up2 *up, const char *why) {
     if (!why)
         return 0;
+    snprintf(up->why, sizeof up->why, UP2_FLOODS ": %s", why);
     up2_stop(up);
     nghttp2_session_terminate_session(up->session, NGHTTP2_ENHANCE_YOUR_CALM);
     return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -111,14 +112,24 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
         http2_guard_whole(&up->guard);
     else if (s->events && error != NGHTTP2_REFUSED_STREAM)
         broken = http2_guard_broken(&up->guard, clock_monotonic_ms());
+    int r = guarded(up, broken);
     bool refused = error == NGHTTP2_REFUSED_STREAM;
+    const char *reset = refused ? "the upstream refused the stream" : "the upstream reset the stream";
     if (s->events && (!whole || !s->out.complete))
-        up2_stream_lose(s, refused ? "the upstream refused the stream" : "the upstream reset the stream",
-                        refused);
+        up2_stream_lose(s, broken ? up->why : reset, refused);
     else
         up2_stream_enter(s, UP2S_CLOSED);
     up2_later(up);
-    return guarded(up, broken);
+    return r;
+}
+
+/* What the library ends a connection for is in its last frame. */
+static void broke_rule(struct up2 *up, const nghttp2_goaway *goaway) {
+    bool flood = goaway->error_code == NGHTTP2_ENHANCE_YOUR_CALM;
+    struct slice rule = slice_make(goaway->opaque_data, goaway->opaque_data_len);
+    if (rule.n == 0)
+        rule = slice_str(nghttp2_http2_strerror(goaway->error_code));
+    snprintf(up->why, sizeof up->why, "%s: %.*s", flood ? UP2_FLOODS : UP2_BROKE_RULES, SLICE_ARG(rule));
 }
 
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
@@ -126,6 +137,8 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     (void)session;
     if (frame->hd.type == NGHTTP2_HEADERS && up->secret)
         up->secret--;
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code && !up->why[0])
+        broke_rule(up, &frame->goaway);
     return 0;
 }
 

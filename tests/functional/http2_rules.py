@@ -246,7 +246,7 @@ def streams_that_exeat_is_made_to_reset_count_as_resets(t):
     '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, timeout=50)
     tap.equal(r.reports, [11] * 3)
     floods = r.verdicts(code="http2-flood")
-    tap.equal([v["reason"] for v in floods], ["too many streams were begun and reset"] * 3)
+    tap.equal([v["reason"] for v in floods], ["too many streams were begun and reset: 200 at once, and 20 a second"] * 3)
     tap.ok(len(r.outcomes()) < 3 * 300, "%d requests were begun" % len(r.outcomes()))
 
 

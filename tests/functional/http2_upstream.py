@@ -9,8 +9,8 @@ import exeat
 import h2
 import tap
 import websocket
-from h2server import (CONTINUATION, DATA, END_HEADERS, END_STREAM, FrameServer, GOAWAY, HEADERS, NodeServer, OK, PING,
-                      RST_STREAM)
+from h2server import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, FrameServer, GOAWAY, HEADERS, NodeServer, OK, PING, PRIORITY,
+                      RST_STREAM, SETTINGS, WINDOW_UPDATE)
 from pki import Pki
 
 h2.needed(tap.skip_all)
@@ -424,6 +424,76 @@ def a_server_that_only_makes_work_is_left(t):
         report(c.get("/ok").status)
     ''')
     tap.equal(r.reports[0] in (200, 502) and r.reports[1], 200)
+
+
+IDLE = ": of no use there may be 2000 frames at once, and 500 a second"
+FLOODS = [
+    (lambda f, s: f.frame(PING, 0, 0, b"12345678"), "too many PING frames" + IDLE),
+    (lambda f, s: f.frame(SETTINGS, 0, 0), "too many SETTINGS frames" + IDLE),
+    (lambda f, s: f.frame(DATA, 0, s), "too many empty DATA frames" + IDLE),
+    (lambda f, s: f.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)), "too many WINDOW_UPDATE frames for so little data" + IDLE),
+    (lambda f, s: f.frame(PRIORITY, 0, 1, b"\0\0\0\0\1"), "too many PRIORITY frames" + IDLE),
+    (lambda f, s: f.frame(GOAWAY, 0, 0, struct.pack(">II", 99, 0)), "too many frames of no meaning" + IDLE),
+    (lambda f, s: f.frame(CONTINUATION, 0, s), "a header block in more than 7 CONTINUATION frames"),
+    (lambda f, s: f.frame(SETTINGS, 0, 0, struct.pack(">HI", 0x99, 1) * 33), "SETTINGS: too many setting entries"),
+]
+
+
+@tap.test(timeout=60)
+def what_a_server_floods_its_connection_with_is_told(t):
+    """In the refusal as in the record: which limit, and how much of it there is."""
+    def serve(f, number):
+        stream = f.request()
+        send, why = FLOODS[number]
+        if "DATA" in why:
+            f.frame(HEADERS, END_HEADERS, stream, OK)
+        elif "CONTINUATION" in why:
+            f.frame(HEADERS, 0, stream, OK)
+        try:
+            while True:
+                send(f, stream)
+        except Exception:  # pylint: disable=broad-except
+            return
+    r, _ = against(t, serve, """
+        for i in range(%d):
+            c = tls("a.test")
+            c.send("GET /ok/%%d HTTP/1.1\\r\\nHost: a.test\\r\\nAccept: application/json\\r\\n\\r\\n" %% i)
+            report(c.answer().body.decode())
+    """ % len(FLOODS), timeout=50)
+    for i, (_, why) in enumerate(FLOODS):
+        told = "the upstream floods its connection: " + why
+        outcome = r.outcome_of(r.verdict(url="https://a.test/ok/%d" % i))
+        tap.equal(outcome["reason"], told)
+        if outcome["status"] == 502:
+            tap.contains(r.reports[i], told)
+        else:
+            tap.contains(why, "DATA")
+
+
+@tap.test(timeout=60)
+def a_server_that_resets_all_it_is_asked_is_told_so(t):
+    def serve(f, _number):
+        while True:
+            f.frame(RST_STREAM, 0, f.request(), struct.pack(">I", 8))
+    r, _ = against(t, serve, """
+        c = h2("a.test")
+        for i in range(300):
+            c.answer(c.request("/ok/%d" % i, method="POST"))
+    """, timeout=50)
+    tap.ok(any(o["reason"].endswith("too many streams were begun and reset: 200 at once, and 20 a second") for o in r.outcomes()),
+           {o["reason"] for o in r.outcomes()})
+
+
+@tap.test
+def what_rule_a_server_broke_is_told(t):
+    def serve(f, _number):
+        f.request()
+        f.frame(SETTINGS, ACK, 0, b"123456")
+        while f.connection.recv():
+            pass
+    r, _ = against(t, serve, 'report(tls("a.test").get("/ok").status)')
+    tap.equal(r.reports, [502])
+    tap.equal(r.outcomes()[0]["reason"], "the upstream broke the rules of HTTP/2: FRAME_SIZE_ERROR")
 
 
 @tap.test(timeout=60)
