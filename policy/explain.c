@@ -143,6 +143,13 @@ static void put_write_reason(const struct verdict *v, struct buf *out) {
 }
 
 /* Fetches and pushes, of which a repository's rules permit a part. */
+static void put_git_as_http(const struct facts *f, struct buf *out) {
+    const char *why = NULL;
+    buf_puts(out, "git's endpoints are permitted by fetch and push rules alone");
+    if (facts_git_as_http(f, &why) && why)
+        buf_printf(out, ", and this is %s", why);
+}
+
 static void put_git_reason(const struct facts *f, const struct verdict *v, struct buf *out) {
     bool fetch = f->kind == FACTS_GIT_FETCH;
     const char *what = fetch ? "fetch" : "push";
@@ -186,9 +193,7 @@ static void put_reason(const struct facts *f, const struct verdict *v, struct bu
     case REASON_REFS:
     case REASON_EXTRA:
     case REASON_CREDENTIALS: put_git_reason(f, v, out); break;
-    case REASON_GIT_AS_HTTP:
-        buf_puts(out, "git's endpoints are permitted by fetch and push rules alone");
-        break;
+    case REASON_GIT_AS_HTTP: put_git_as_http(f, out); break;
     case REASON_ADDRESS: buf_puts(out, "no rule names this address"); break;
     case REASON_ASKED: buf_printf(out, "%s:%u asks a person", v->rule.file, v->rule.line); break;
     case REASON_TUNNELLED:

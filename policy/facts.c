@@ -1,61 +1,24 @@
 #include "policy/facts.h"
 
-/* The next character from the end of a canonical path, in lower case, an encoded slash as '/'. */
-static char before(struct slice *s) {
-    if (s->n >= 3 && slice_eq(slice_from(*s, s->n - 3), SLICE("%2F"))) {
-        s->n -= 3;
-        return '/';
-    }
-    return ascii_lower(s->p[--s->n]);
+static struct slice content_type(const struct facts *f) {
+    struct slice name, value;
+    for (size_t i = 0; f->field && f->field(f->field_arg, i, &name, &value); i++)
+        if (slice_caseeq(name, SLICE("content-type")))
+            return value;
+    return SLICE_NONE;
 }
 
-/* Whether the path ends in `tail`, read generously. Slashes at its very end don't count. */
-static bool ends_like(struct slice path, struct slice tail) {
-    struct slice s = path;
-    while (s.n) {
-        struct slice shorter = s;
-        if (before(&shorter) != '/')
-            break;
-        s = shorter;
+bool facts_git_as_http(const struct facts *f, const char **why) {
+    struct git_request own;
+    const struct git_request *git = f->git;
+    if (f->kind != FACTS_HTTP)
+        return false;
+    if (!git) {
+        git_classify(&own, f->method, f->path, f->query, content_type(f));
+        git = &own;
     }
-    while (tail.n) {
-        if (s.n == 0)
-            return false;
-        char c = before(&s);
-        if (c != tail.p[--tail.n])
-            return false;
-        /* a row of slashes counts as one */
-        for (struct slice more = s; c == '/' && more.n && before(&more) == '/';)
-            s = more;
-    }
-    return true;
-}
-
-/* Whether a query holds "git-" anywhere, percent encoding undone: it may name one of git's services. */
-static bool names_service(struct slice query) {
-    static const char wanted[] = "git-";
-    size_t have = 0;
-    for (size_t i = 0; i < query.n; i++) {
-        char c = query.p[i];
-        int byte = c == '%' ? slice_hex_pair(query, i + 1) : -1;
-        if (byte >= 0) {
-            c = (char)byte;
-            i += 2;
-        }
-        c = ascii_lower(c);
-        have = c == wanted[have] ? have + 1 : c == wanted[0];
-        if (have == sizeof wanted - 1)
-            return true;
-    }
-    return false;
-}
-
-bool facts_git_like(struct slice path, struct slice query) {
-    if (path.n == 0 || !strchr("kKeEsSfF/", path.p[path.n - 1]))
-        return false; /* the last letters of the endpoints, and of slashes: most paths end here */
-    return ends_like(path, SLICE("/git-upload-pack")) || ends_like(path, SLICE("/git-receive-pack")) ||
-           ends_like(path, SLICE("/git-upload-archive")) ||
-           (ends_like(path, SLICE("/info/refs")) && names_service(query));
+    *why = git->reason;
+    return git->kind != GIT_NOT;
 }
 
 static bool cut_tail(struct slice *s, struct slice tail) {

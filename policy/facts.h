@@ -8,6 +8,7 @@
 #define POLICY_FACTS_H
 
 #include "base/err.h"
+#include "base/git_request.h"
 #include "base/slice.h"
 #include "base/url.h"
 
@@ -103,6 +104,7 @@ struct facts {
     struct slice method; /* as sent: case matters to an allow */
     struct slice path;   /* url_path_canonical(); for git the whole path, "/acme/app.git/git-receive-pack" */
     struct slice query;  /* without '?', as sent */
+    const struct git_request *git; /* FACTS_HTTP: git_classify of these, NULL if nobody has asked yet */
 
     /* FACTS_GIT_PUSH: none for the discovery, or the empty probe ("0000"), which touches no ref; permitted if any push
      * rule speaks of the repository. Set only when the whole command list has been read.
@@ -145,12 +147,9 @@ struct facts {
     bool repository_unknown;
 };
 
-/*
- * Whether a server of git's could take this for one of its endpoints, however it is spelled (letter case, encoded
- * slashes). Such a request is never judged by HTTP's allow rules: given as FACTS_HTTP it is denied. The exact
- * reading, and the refusal of what is not exact, is the codec's (proxy/codec/git.h).
- */
-bool facts_git_like(struct slice path, struct slice query);
+/* Whether a request that is given as FACTS_HTTP is one that git's servers could take for theirs (base/git_request.h): HTTP's rules
+ * never permit it. *why: what is wrong with it, or NULL where nothing is, and it should have been given as git's. */
+bool facts_git_as_http(const struct facts *f, const char **why);
 
 /* Whether the path is of Git LFS's API below a repository ("/acme/app.git/info/lfs/objects/batch"): an `lfs` rule
  * permits it. Rules about methods do too: it is plain HTTP. *repository: as facts_repository gives it. */

@@ -172,8 +172,8 @@ static bool improve(struct search *h) {
 /* What no rule that permits changes. */
 static bool hopeless(const struct search *h) {
     const struct verdict *v = &h->v;
-    bool as_http = h->f->kind == FACTS_HTTP && facts_git_like(h->f->path, h->f->query);
-    return v->action != VERDICT_DENY || as_http || v->reason == REASON_DENIED_BY_RULE ||
+    const char *why;
+    return v->action != VERDICT_DENY || facts_git_as_http(h->f, &why) || v->reason == REASON_DENIED_BY_RULE ||
            v->reason == REASON_WRITE_UNREADABLE || v->reason == REASON_CREDENTIALS;
 }
 

@@ -488,6 +488,7 @@ static bool holds(struct slice s, struct slice part) {
 /* False if the verdict is known without looking at a rule. */
 bool judge_prepare(struct request *q, const struct policy *p, const struct facts *f, const bool *reach,
                    struct body_view *view, struct verdict *v) {
+    const char *why;
     q->p = p;
     q->f = f;
     q->reach = reach;
@@ -496,7 +497,7 @@ bool judge_prepare(struct request *q, const struct policy *p, const struct facts
     refuse(v, REASON_NO_RULES);
     if (p->nrules == 0)
         return false;
-    if (f->kind == FACTS_HTTP && facts_git_like(f->path, f->query)) {
+    if (facts_git_as_http(f, &why)) {
         refuse(v, REASON_GIT_AS_HTTP);
         return false;
     }

@@ -1,46 +1,19 @@
 /*
- * git over smart HTTP: which requests belong to it, what a push wants, and how a refusal is said so that git shows it.
+ * git over smart HTTP: what a push wants, and how a refusal is said so that git shows it. (Which requests are git's:
+ * base/git_request.h.)
  */
 #ifndef PROXY_CODEC_GIT_H
 #define PROXY_CODEC_GIT_H
 
 #include "base/buf.h"
+#include "base/git_request.h"
 #include "proxy/codec/pktline.h"
 
-/* ---- endpoints ---- */
-
-enum git_kind {
-    GIT_NOT,            /* plain HTTP */
-    GIT_DISCOVER_FETCH, /* GET …/info/refs?service=git-upload-pack */
-    GIT_DISCOVER_PUSH,  /* GET …/info/refs?service=git-receive-pack */
-    GIT_FETCH,          /* POST …/git-upload-pack */
-    GIT_PUSH,           /* POST …/git-receive-pack */
-    GIT_ARCHIVE,        /* POST …/git-upload-archive */
-    GIT_REFUSED,        /* looks like git to some server, and is not one of these to the letter */
-};
-
-struct git_request {
-    enum git_kind kind;
-    struct slice
-        repository; /* of the others: the part of `path` before the endpoint ("/acme/app.git"), never empty */
-    const char *reason; /* of GIT_REFUSED: a static sentence */
-    bool discovery;     /* of GIT_REFUSED: answer as for a discovery */
-};
-
-/* Judges method, canonical path (as base/url.h makes it) and query as received without its '?'. content_type is the
- * field's value or empty. Anything that a git server could take for an endpoint (other case, doubled or final slash,
- * encoded slash, repeated or unknown service, dumb HTTP) is GIT_REFUSED, never GIT_NOT. */
-void git_classify(struct git_request *out, struct slice method, struct slice path, struct slice query,
-                  struct slice content_type);
-
 /* The names of the media types, for answers. */
-#define GIT_PUSH_RESULT     "application/x-git-receive-pack-result"
-#define GIT_FETCH_RESULT    "application/x-git-upload-pack-result"
-#define GIT_PUSH_REQUEST    "application/x-git-receive-pack-request"
-#define GIT_FETCH_REQUEST   "application/x-git-upload-pack-request"
-#define GIT_FETCH_REFS      "application/x-git-upload-pack-advertisement"
-#define GIT_PUSH_REFS       "application/x-git-receive-pack-advertisement"
-#define GIT_ARCHIVE_REQUEST "application/x-git-upload-archive-request"
+#define GIT_PUSH_RESULT  "application/x-git-receive-pack-result"
+#define GIT_FETCH_RESULT "application/x-git-upload-pack-result"
+#define GIT_FETCH_REFS   "application/x-git-upload-pack-advertisement"
+#define GIT_PUSH_REFS    "application/x-git-receive-pack-advertisement"
 
 enum git_encoding { GIT_ENCODING_NONE, GIT_ENCODING_GZIP, GIT_ENCODING_UNKNOWN };
 

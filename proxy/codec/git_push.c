@@ -345,3 +345,13 @@ const char *git_op_name(enum git_op op) {
     }
     return "delete";
 }
+
+/* ---- bodies ---- */
+
+enum git_encoding git_encoding(struct slice content_encoding) {
+    if (content_encoding.n == 0)
+        return GIT_ENCODING_NONE;
+    if (slice_caseeq(content_encoding, SLICE("gzip")) || slice_caseeq(content_encoding, SLICE("x-gzip")))
+        return GIT_ENCODING_GZIP;
+    return GIT_ENCODING_UNKNOWN;
+}

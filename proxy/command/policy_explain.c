@@ -2,8 +2,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/git_request.h"
 #include "base/log.h"
-#include "proxy/codec/git.h"
 #include "proxy/command/tool.h"
 
 #define TEXTS_MAX 64 /* of a kind */

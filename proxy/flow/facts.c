@@ -37,6 +37,7 @@ void facts_from_request(struct xchg *x) {
         .method = x->req.method,
         .path = t->path,
         .query = t->query,
+        .git = &x->git,
         .extra = x->git.kind == GIT_ARCHIVE ? FACTS_ARCHIVE : FACTS_PLAIN,
         .field = facts_header,
         .field_arg = x,

@@ -186,6 +186,32 @@ def explain_knows_gits_endpoints_by_their_urls():
     tap.contains(r.out, "git's endpoints are permitted by fetch and push rules alone")
 
 
+@tap.test(timeout=60)
+def what_a_server_of_gits_could_take_for_its_own_is_denied_as_by_the_proxy(t):
+    """Rules of HTTP that name it to the letter, and all that there is: neither tool says that it is permitted, and the proxy refuses it."""
+    targets = ["POST /r.git/git-receive-pack;x=1", "POST /r.git/git-receive-pack%3Bx", "POST /r.git/git-receive-pack.",
+               "POST /r.git/git-receive-pack;a/", "POST /r.git/Git-Receive-Pack", "POST /r.git/git-upload-pack;x=1", "PUT /r.git/git-receive-pack",
+               "GET /r.git/info/refs", "GET /r.git/info/refs;x?service=git-receive-pack", "GET /r.git/info/refs?service=git-receive-pack;x",
+               "GET /r.git/objects/info/packs", "GET /docs/git-receive-pack"]
+    fine = ["POST /r.git/git-receive-packs", "GET /r.git/info/refsx", "GET /blob/git-receive-pack.c"]
+    text = "allow * https://a.test/**\nallow fetch https://a.test\n"
+    folder = files(p=text)
+    for target in targets + fine:
+        method, path = target.split(" ")
+        r = policy(folder, "explain", "@p.policy", method, "https://a.test" + path)
+        tap.equal(r.code, 1 if target in targets else 0, target)
+    for target in targets:
+        method, path = target.split(" ")
+        for verb, code in (("allow", 1), ("deny", 0)):
+            tested = files(t="%sexpect %s %s https://a.test%s\n" % (text, verb, method, path))
+            tap.equal(policy(tested, "test", "@t.policy").code, code, target)
+    authority = pki.Pki()
+    server = t.use(servers.RawServer(tls=authority.leaf("a.test")))
+    command = "".join("curl -s -o /dev/null -w '%%{http_code} ' --path-as-is -X %s 'https://a.test%s'; " % tuple(q.split(" ")) for q in targets + fine)
+    r = exeat.run(text, command, resolve=[server.resolve("a.test")], upstream_ca=authority.ca)
+    tap.equal(r.out.split(), ["403"] * len(targets) + ["200"] * len(fine))
+
+
 @tap.test
 def explain_judges_refs_of_a_fetch():
     folder = files(p="allow fetch https://g.test/acme/app refs/heads/main also bundle-uri with c\n")

@@ -56,8 +56,9 @@ static void dead(void **state) {
     check("allow GET https://a.test/x\ndeny POST https://a.test/x\n", NULL, 1, "takes nothing away");
     check("allow GET https://a.test/s/x\ndeny GET https://a.test/s/**\n", NULL, 1,
           "is denied by other rules");
-    check("allow GET https://a.test/r/info/refs\nallow POST https://a.test/r/git-receive-pack\n", NULL, 1,
-          "never match");
+    check("allow GET https://a.test/r/info/refs\nallow POST https://a.test/r/git-receive-pack\n"
+          "allow POST https://a.test/r/git-receive-pack;x=1\nallow GET https://a.test/r/objects/info/packs\n",
+          NULL, 4, "never match");
 }
 
 /* What another rule always decides, in another way. */

@@ -174,15 +174,18 @@ static void test_git_as_http(void **state) {
         REPO "/info//refs?service=git-upload-pack",
         REPO "/info/refs?service=git%2dreceive-pack",
         REPO "/INFO/refs?%73ervice=%67it-receive-pack",
+        REPO "/info/refs",
+        REPO "/info/refs?x=gitx",
+        REPO "/git-receive-pack;x=1",
+        REPO "/git-receive-pack%3Bx",
+        REPO "/git-receive-pack.",
+        REPO "/git-receive-pack%20",
+        REPO "/git-receive-pack;a/",
+        REPO "/objects/info/packs",
     };
     static const char *const unlike[] = {
-        REPO "/info/refs",
-        REPO "/git-upload-pack.txt",
-        REPO "/xgit-upload-pack",
-        REPO "/refs?service=git-upload-pack",
-        REPO "/blob/main/git-receive-pack.c",
-        REPO "/info/refs?x=gitx",
-        "https://g.test/",
+        REPO "/git-upload-pack.txt",          REPO "/xgit-upload-pack", REPO "/refs?service=git-upload-pack",
+        REPO "/blob/main/git-receive-pack.c", "https://g.test/",
     };
     struct policy *p = load_text("allow * https://g.test/**\nallow * https://g.test/**%2f**");
     (void)state;
@@ -387,7 +390,9 @@ static void test_words(void **state) {
         {"GET", "https://[::1]:8/", "no rule names this host", "allow GET https://[::1]:8/"},
         {"GET", "https://a.test/ok/x", "allowed by t.policy:1", ""},
         {"POST", "https://a.test/r/git-receive-pack",
-         "git's endpoints are permitted by fetch and push rules alone", ""},
+         "git's endpoints are permitted by fetch and push rules alone, and this is "
+         "a git request with another Content-Type than its endpoint's",
+         ""},
         {"we\001ird", "https://a.test/", "no rule allows we?ird on this host", ""},
     };
     struct policy *p =

@@ -6,7 +6,9 @@
  * parameters, dots and spaces at the end of a segment): what is an endpoint in the loose reading and not in the exact
  * one is refused, so that no spelling slips past as plain HTTP.
  */
-#include "proxy/codec/git.h"
+#include "base/git_request.h"
+
+#include <string.h>
 
 #define TAIL_ROOM 512
 #define TAIL_KEEP 256
@@ -222,9 +224,6 @@ void git_classify(struct git_request *out, struct slice method, struct slice pat
         return;
     }
     bool discovery = endpoints[loose].endpoint == INFO_REFS;
-    /* A page about git-receive-pack may be read: only POST reaches the command of that name. */
-    if (!discovery && reads)
-        return;
     if (row != loose || contains(path, SLICE("//")) || contains(path, SLICE("%2F"))) {
         refuse(out, "a git endpoint in an ambiguous spelling", discovery);
         return;
@@ -245,12 +244,4 @@ void git_classify(struct git_request *out, struct slice method, struct slice pat
     }
     if (out->kind != GIT_REFUSED)
         out->repository = repository;
-}
-
-enum git_encoding git_encoding(struct slice content_encoding) {
-    if (content_encoding.n == 0)
-        return GIT_ENCODING_NONE;
-    if (slice_caseeq(content_encoding, SLICE("gzip")) || slice_caseeq(content_encoding, SLICE("x-gzip")))
-        return GIT_ENCODING_GZIP;
-    return GIT_ENCODING_UNKNOWN;
 }

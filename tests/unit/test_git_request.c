@@ -1,11 +1,11 @@
-/* proxy/codec/git: which requests are git's, in every spelling; names of refs. */
+/* base/git_request: which requests are git's, in every spelling. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "base/git_request.h"
 #include "base/url.h"
-#include "proxy/codec/git.h"
 
 #define ROWS(rows) (sizeof(rows) / sizeof((rows)[0]))
 
@@ -91,7 +91,7 @@ static const struct {
     /* plain HTTP */
     {"GET", "/", "", "not", ""},
     {"GET", "/repos/acme/app/commits/HEAD", "", "not", ""},
-    {"GET", "/docs/git-receive-pack", "", "not", ""},
+    {"GET", "/docs/git-receive-pack", "", "refused", ""},
     {"POST", "/api/git-receive-packs", "application/json", "not", ""},
     {"POST", "/xgit-receive-pack", "", "not", ""},
     {"GET", "/v1/info/refsx", "", "not", ""},
@@ -139,76 +139,10 @@ static void test_padded(void **state) {
     }
 }
 
-static void test_encoding(void **state) {
-    (void)state;
-    assert_int_equal(git_encoding(SLICE("")), GIT_ENCODING_NONE);
-    assert_int_equal(git_encoding(SLICE("GZIP")), GIT_ENCODING_GZIP);
-    assert_int_equal(git_encoding(SLICE("x-gzip")), GIT_ENCODING_GZIP);
-    assert_int_equal(git_encoding(SLICE("deflate")), GIT_ENCODING_UNKNOWN);
-    assert_int_equal(git_encoding(SLICE("gzip, gzip")), GIT_ENCODING_UNKNOWN);
-    assert_int_equal(git_encoding(SLICE("identity")), GIT_ENCODING_UNKNOWN);
-    assert_int_equal(git_encoding(SLICE("br")), GIT_ENCODING_UNKNOWN);
-}
-
-static void test_refs(void **state) {
-    static const char *const good[] = {"refs/heads/main",      "refs/heads/JDK-PACK",
-                                       "refs/heads/fix/42",    "refs/for/main",
-                                       "refs/heads/b\xc3\xbc", "refs/heads/@",
-                                       "refs/heads/a.b",       "refs/heads/a@b",
-                                       "refs/heads/-x",        "refs/heads/\xf0\x9f\x98\x80"};
-    static const char *const bad[] = {"main",
-                                      "heads/main",
-                                      "refs/",
-                                      "refs",
-                                      "refs//heads/x",
-                                      "refs/heads/",
-                                      "refs/heads/.x",
-                                      "refs/heads/x.",
-                                      "refs/heads/a..b",
-                                      "refs/tags/v1~",
-                                      "refs/heads/x.lock",
-                                      "refs/x.lock/y",
-                                      "refs/heads/a b",
-                                      "refs/heads/a\tb",
-                                      "refs/heads/a\x7f",
-                                      "refs/heads/a:b",
-                                      "refs/heads/a?b",
-                                      "refs/heads/a*b",
-                                      "refs/heads/a[b",
-                                      "refs/heads/a\\b",
-                                      "refs/heads/a^b",
-                                      "refs/heads/a@{b",
-                                      "refs/heads//x",
-                                      "REFS/heads/x",
-                                      "refs/heads/\xff",
-                                      "refs/heads/\xc0\xaf",
-                                      "refs/heads/\xed\xa0\x80",
-                                      "refs/heads/\xf5\x80\x80\x80",
-                                      "refs/heads/\xc3",
-                                      "refs/one",
-                                      ""};
-    (void)state;
-    for (size_t i = 0; i < ROWS(good); i++)
-        if (!git_ref_valid(slice_str(good[i]), false))
-            fail_msg("%s", good[i]);
-    for (size_t i = 0; i < ROWS(bad); i++)
-        if (git_ref_valid(slice_str(bad[i]), false))
-            fail_msg("%s", bad[i]);
-    assert_true(git_ref_valid(SLICE("refs/one"), true));
-    assert_false(git_ref_valid(SLICE("refs/heads/a\0b"), true));
-    char longest[GIT_REF_MAX + 1];
-    memset(longest, 'a', sizeof(longest));
-    memcpy(longest, "refs/heads/", 11);
-    assert_true(git_ref_valid(slice_make(longest, GIT_REF_MAX), false));
-    assert_false(git_ref_valid(slice_make(longest, GIT_REF_MAX + 1), false));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_endpoints),
         cmocka_unit_test(test_padded),
-        cmocka_unit_test(test_encoding),
-        cmocka_unit_test(test_refs),
     };
-    return cmocka_run_group_tests_name("git_endpoint", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("git_request", tests, NULL, NULL);
 }
