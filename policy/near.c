@@ -81,13 +81,20 @@ static void put_failed(const struct rule *r, const struct facts *f, const struct
     }
 }
 
+/* What no part of a rule could be changed for: git's requests are permitted by rules about git alone. */
+static bool foreign(const struct rule *r, const struct facts *f) {
+    return r->action == TREE_HTTP && (f->kind == FACTS_GIT_FETCH || f->kind == FACTS_GIT_PUSH);
+}
+
 /* The allows that came furthest, the furthest first; then in reading order. */
 static size_t find_near(const struct policy *p, const struct facts *f, struct near list[NEAR_MAX]) {
     size_t n = 0;
     for (uint32_t i = 0; i < p->nrules; i++) {
         struct judge_part part = {.why = NULL};
-        enum stage s =
-            p->rules[i].deny ? STAGE_NONE : judge_rule(p, f, f->nrefs ? &f->refs[0] : NULL, i, &part);
+        const struct rule *r = &p->rules[i];
+        if (r->deny || foreign(r, f))
+            continue;
+        enum stage s = judge_rule(p, f, f->nrefs ? &f->refs[0] : NULL, i, &part);
         if (s == STAGE_NONE || s == STAGE_MATCH)
             continue;
         size_t at = n;

@@ -176,6 +176,15 @@ def explain_tells_what_came_close():
 
 
 @tap.test
+def rules_of_http_come_close_to_no_push():
+    folder = files(p="allow * https://g.test/**\nallow push https://g.test:8443/acme/app\nallow push https://g.test/acme/app refs/heads/fix/*\n")
+    r = policy(folder, "explain", "--json", "@p.policy", "push", "https://g.test/acme/app", "refs/heads/main")
+    tap.equal([n["rule"]["line"] for n in json.loads(r.out)["near"]], [3, 2])
+    r = policy(folder, "explain", "--json", "@p.policy", "fetch", "https://g.test/acme/app")
+    tap.lacks(str([n["rule"]["line"] for n in json.loads(r.out)["near"]]), "1")
+
+
+@tap.test
 def explain_knows_gits_endpoints_by_their_urls():
     folder = files(p="allow fetch https://g.test/acme/app\n")
     r = policy(folder, "explain", "@p.policy", "GET", "https://g.test/acme/app.git/info/refs?service=git-upload-pack")
