@@ -5,6 +5,7 @@
 
 #include "policy/check.h"
 #include "policy/overlap.h"
+#include "policy/spelling.h"
 
 #define MESSAGE_MAX 1024
 
@@ -54,47 +55,13 @@ static const char *const methods[] = {
     "NOTIFY",   "SUBSCRIBE", "UNSUBSCRIBE", "MKCALENDAR",
 };
 
-/* Edits from one word to the other; a swap of neighbours is one. */
-static unsigned distance(struct slice a, struct slice b) {
-    enum { MAX = 24 };
-    unsigned d[MAX + 1][MAX + 1];
-    if (a.n > MAX || b.n > MAX)
-        return MAX;
-    for (size_t i = 0; i <= a.n; i++)
-        for (size_t k = 0; k <= b.n; k++) {
-            if (i == 0 || k == 0) {
-                d[i][k] = (unsigned)(i + k);
-                continue;
-            }
-            unsigned best = d[i - 1][k - 1] + (a.p[i - 1] != b.p[k - 1]);
-            if (d[i - 1][k] + 1 < best)
-                best = d[i - 1][k] + 1;
-            if (d[i][k - 1] + 1 < best)
-                best = d[i][k - 1] + 1;
-            if (i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1] &&
-                d[i - 2][k - 2] + 1 < best)
-                best = d[i - 2][k - 2] + 1;
-            d[i][k] = best;
-        }
-    return d[a.n][b.n];
-}
-
 static void check_method(struct check *c, const struct rule *r, struct slice m) {
-    const char *nearest = NULL;
-    unsigned best = 3;
     char hint[80];
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-        unsigned d = distance(m, slice_str(methods[i]));
-        if (d == 0)
-            return;
-        if (d < best) {
-            best = d;
-            nearest = methods[i];
-        }
-    }
-    snprintf(hint, sizeof hint, "did you mean %s?", nearest ? nearest : "");
-    check_warn(c, r, "unknown-method", nearest ? hint : NULL, "no common method is called %.*s",
-               SLICE_ARG(m));
+    const char *meant = spelling_meant(m, methods, sizeof methods / sizeof *methods);
+    if (meant && slice_eq(m, slice_str(meant)))
+        return;
+    snprintf(hint, sizeof hint, "did you mean %s?", meant ? meant : "");
+    check_warn(c, r, "unknown-method", meant ? hint : NULL, "no common method is called %.*s", SLICE_ARG(m));
 }
 
 static void check_methods(struct check *c, const struct rule *r) {

@@ -1,10 +1,14 @@
 /* A parser by recursive descent, a line at a time. After an error in a line the next line is tried. */
 #include "policy/parse.h"
 
+#include <stdio.h>
+
 #include "policy/diag.h"
 #include "policy/facts.h"
+#include "policy/spelling.h"
 
 static const char *const op_names[] = {"create", "update", "delete", "force"};
+#define OPS (sizeof op_names / sizeof *op_names)
 
 unsigned tree_op(struct slice word) {
     for (size_t i = 0; i < 4; i++)
@@ -101,6 +105,25 @@ static bool parse_target(struct parser *p, struct tree_rule *rule) {
     return true;
 }
 
+/* A word that is no ref may be a misspelt operation or option. What else is wrong with it shows when it is compiled. */
+static bool check_ref(struct parser *p, const struct tree_rule *rule) {
+    const char *known[TREE_OPTIONS + OPS];
+    char hint[64];
+    size_t n = parse_option_words(rule->action, known);
+    for (size_t i = 0; rule->action == TREE_PUSH && i < OPS; i++)
+        known[n++] = op_names[i];
+    const char *meant = spelling_meant(p->t.text, known, n);
+    if (!meant)
+        return true;
+    snprintf(hint, sizeof hint, "did you mean %s?", meant);
+    return parse_expected(
+        p,
+        rule->action == TREE_PUSH
+            ? "a ref like refs/heads/main, create, update, delete, force, an option or the end of the line"
+            : "a ref like refs/heads/main, an option or the end of the line",
+        hint);
+}
+
 /* Refs and operations, in any order, up to the first option. */
 static bool parse_refs(struct parser *p, struct tree_rule *rule) {
     while (p->t.kind == TOKEN_WORD && !parse_is_option(p->t.text)) {
@@ -112,7 +135,7 @@ static bool parse_refs(struct parser *p, struct tree_rule *rule) {
             rule->first_op = p->t;
         if (op)
             rule->ops |= op;
-        else if (!parse_words_add(p, &rule->refs, &p->t))
+        else if (!check_ref(p, rule) || !parse_words_add(p, &rule->refs, &p->t))
             return false;
         parse_next(p);
     }

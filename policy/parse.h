@@ -23,6 +23,9 @@ bool parse_words_add(struct parser *p, struct tree_words *words, const struct to
 /* Whether a word begins an option. */
 bool parse_is_option(struct slice word);
 
+/* Those that may stand behind an action, into `words`, which has room for TREE_OPTIONS. Their number. */
+size_t parse_option_words(enum tree_action action, const char **words);
+
 /* The options of a rule up to the end of the line. */
 bool parse_options(struct parser *p, struct tree_rule *rule);
 

@@ -69,6 +69,14 @@ bool parse_is_option(struct slice word) {
     return option_of(word) >= 0;
 }
 
+size_t parse_option_words(enum tree_action action, const char **words) {
+    size_t n = 0;
+    for (size_t i = 0; i < TREE_OPTIONS; i++)
+        if (options[i].actions & 1u << action)
+            words[n++] = options[i].word;
+    return n;
+}
+
 /* What somebody may have meant by a word that is no option. */
 static const char *meant(const struct parser *p, const struct tree_rule *rule) {
     static const char *const subjects[] = {"json", "header", "query", "graphql"};
