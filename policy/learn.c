@@ -25,6 +25,7 @@ struct seen {
     uint16_t port;
     bool address, denied;
     enum facts_op op;
+    bool unproved; /* FACTS_UPDATE: whether it is a fast-forward was not found out */
     struct slice host, method, path, ref, credential, why;
     uint64_t sent;
     unsigned count;
@@ -71,8 +72,9 @@ static bool is_read(struct slice method) {
 
 static bool same(const struct seen *a, const struct seen *b) {
     return a->kind == b->kind && a->scheme == b->scheme && a->port == b->port && a->op == b->op &&
-           a->denied == b->denied && slice_eq(a->host, b->host) && slice_eq(a->method, b->method) &&
-           slice_eq(a->path, b->path) && slice_eq(a->ref, b->ref) && slice_eq(a->credential, b->credential);
+           a->unproved == b->unproved && a->denied == b->denied && slice_eq(a->host, b->host) &&
+           slice_eq(a->method, b->method) && slice_eq(a->path, b->path) && slice_eq(a->ref, b->ref) &&
+           slice_eq(a->credential, b->credential);
 }
 
 /* What was seen comes from the command that was run: nothing in it may end a comment's line. */
@@ -142,7 +144,8 @@ int learner_add(struct learner *l, const struct facts *f, struct slice credentia
     for (size_t i = 0; r == 0 && i < nrefs; i++) {
         struct seen one = s;
         one.ref = f->refs[i].name;
-        one.op = f->refs[i].op;
+        one.unproved = f->refs[i].unproved; /* counts as forced, and was seldom meant so */
+        one.op = one.unproved ? FACTS_UPDATE : f->refs[i].op;
         r = add(l, &one);
     }
     return r;
@@ -166,7 +169,9 @@ static const char *careful(const struct seen *s, bool usual) {
     if (s->kind == FACTS_GIT_PUSH && s->op == FACTS_DELETE)
         return "it deletes a ref";
     if (s->kind == FACTS_GIT_PUSH && s->op == FACTS_FORCE)
-        return "it is forced, or an update that is not proved a fast-forward";
+        return "it is forced";
+    if (s->unproved)
+        return "it may be no fast-forward: that was not looked at";
     if (s->kind == FACTS_GIT_PUSH || is_read(s->method))
         return NULL;
     return s->sent ? "it is a write, with a body" : "it is a write";

@@ -26,6 +26,7 @@ static bool read_refs(struct decision_line *d, json_t *git) {
         d->refs[i].new = slice_str(text_of(one, "new"));
         if (!facts_op_of(slice_str(op), &d->refs[i].op))
             d->refs[i].op = FACTS_FORCE;
+        d->refs[i].unproved = d->refs[i].op == FACTS_FORCE && strcmp(text_of(one, "proof"), "none") == 0;
     }
     d->request.f.refs = d->refs;
     d->request.f.nrefs = n;

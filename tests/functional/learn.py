@@ -96,6 +96,19 @@ def git_is_learned_by_repository_and_ref(t):
     tap.equal(rules(text), ["allow fetch https://g.test/acme/app", "allow push https://g.test/acme/app refs/heads/fix/* create"])
 
 
+@tap.test
+def a_push_that_was_denied_is_none_that_was_forced(t):
+    """Nobody has looked whether it is a fast-forward: what is written, to be permitted by hand, is an update."""
+    git = t.use(GitServer(tls=PKI.leaf("g.test"), private=False))
+    git.create("acme/app.git")
+    under = work.write(os.path.join(work.folder("under.", user=exeat.as_user(), mode=0o755), "u.policy"), "allow fetch https://g.test/acme/app\nallow push https://g.test/acme/app refs/heads/fix/*\n")
+    command = ("cd; git clone -q https://g.test/acme/app.git w; cd w; git commit -q --allow-empty -m x; "
+               "git push -q origin HEAD:refs/heads/main; true")
+    _, text = learn(command, "--under", under, "--usual", "g.test", resolve=[git.resolve("g.test")])
+    tap.contains(text, "\n#allow push https://g.test/acme/app refs/heads/main update\n")
+    tap.lacks(text, "force\n")
+
+
 @tap.test(timeout=120)
 def npm_is_learned_from_its_own_registry():
     home = work.folder("home.", user=exeat.as_user(), mode=0o700)

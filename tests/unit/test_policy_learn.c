@@ -15,6 +15,7 @@ static bool usual(void *arg, enum url_scheme scheme, struct slice host) {
 struct lesson {
     const char *what, *url, *ref;
     enum facts_op op;
+    bool unproved;
     unsigned sent;
     bool denied;
     const char *credential;
@@ -32,7 +33,7 @@ static char *learn(const struct lesson *list, size_t n) {
                             : FACTS_HTTP,
                     push || fetch ? "POST" : list[i].what, list[i].url);
         if (list[i].ref)
-            asking_ref(&a, list[i].ref, list[i].op, false);
+            asking_ref(&a, list[i].ref, list[i].op, list[i].unproved);
         assert_int_equal(learner_add(l, &a.f, slice_str(list[i].credential), list[i].sent, list[i].denied,
                                      SLICE("no rule names this host")),
                          0);
@@ -158,8 +159,16 @@ static void git(void **state) {
            {"push", "https://a.test/r/git-receive-pack", "refs/heads/fix/3", FACTS_CREATE});
     LEARNS("", "it deletes a ref",
            {"push", "https://a.test/r/git-receive-pack", "refs/heads/x", FACTS_DELETE});
-    LEARNS("", "not proved a fast-forward",
+    LEARNS("", "# not permitted: it is forced\n#allow push https://a.test/r refs/heads/x force\n",
            {"push", "https://a.test/r/git-receive-pack", "refs/heads/x", FACTS_FORCE});
+    /* nobody looked what it is: as a rule it is none that is forced */
+    LEARNS(
+        "",
+        "# seen once: refs/heads/x update\n# not permitted: it may be no fast-forward: that was not looked "
+        "at\n"
+        "#allow push https://a.test/r refs/heads/x update\n#expect allow push https://a.test/r refs/heads/x "
+        "update\n",
+        {"push", "https://a.test/r/git-receive-pack", "refs/heads/x", FACTS_FORCE, true});
 }
 
 int main(void) {
