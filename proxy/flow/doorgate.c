@@ -67,7 +67,7 @@ void doorgate_record(const struct xchg *x, struct record *r, struct door_record 
     size_t n = policy_writes(x->box->policy, &x->facts, refs, DOORGATE_REFS, &memory->names);
     for (size_t i = 0; i < n; i++)
         memory->refs[i] = (struct record_ref){
-            .ref = refs[i].name.n ? refs[i].name : SLICE("?"),
+            .ref = refs[i].name.n ? refs[i].name : SLICE(RECORD_REF_UNKNOWN),
             .op = slice_str(facts_op_name(refs[i].op)),
         };
     if (n) {

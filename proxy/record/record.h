@@ -27,7 +27,8 @@
  *                  {"service": "git-receive-pack", "refs": […], "omitted": N, "options": […], "unpack"}. Of a ref, in a verdict:
  *                  "ref", "old", "new" (ids), "op" (create, update, delete, force), "proof" (of an update, what told
  *                  whether it is a fast-forward: "pack", "server", which was asked for what the pack left open, or
- *                  "none"). In the outcome of a push that went upstream: "ref",
+ *                  "none"). Of a write through a forge's API "ref" and "op"; "ref" is "?" where that
+ *                  is not known. In the outcome of a push that went upstream: "ref",
  *                  "outcome" ("ok", "refused: " and the server's words, "unknown" if it did not say), and where the
  *                  server did something else than it was asked for, "to", "old", "new", "op" ("force").
  *                  "options": the options of a push, what stands behind '=' left out ("ci.variable=*"); "…": there
@@ -72,6 +73,8 @@ enum record_has {
     RECORD_HAS_RECEIVED = 4,
     RECORD_HAS_DURATION = 8,
 };
+
+#define RECORD_REF_UNKNOWN "?" /* no ref has such a name */
 
 struct record_ref {
     struct slice ref, old, new, op;

@@ -249,8 +249,9 @@ void record_put_safe(struct buf *out, struct slice s) {
 
 static void line_refs(const struct record *r, struct buf *out) {
     for (size_t i = 0; i < r->nrefs && i < LINE_REFS; i++) {
+        bool known = !slice_eq(r->refs[i].ref, SLICE(RECORD_REF_UNKNOWN));
         buf_putc(out, ' ');
-        record_put_safe(out, r->refs[i].ref);
+        record_put_safe(out, known ? r->refs[i].ref : SLICE("(a ref that is not known)"));
     }
     uint64_t more = r->refs_omitted + (r->nrefs > LINE_REFS ? r->nrefs - LINE_REFS : 0);
     if (more)

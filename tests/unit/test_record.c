@@ -191,6 +191,18 @@ static void lines_for_people(void **state) {
     expect_line(&push, false,
                 "exeat: denied push https://g.test/r.git/x refs/heads/main refs/heads/b (and 4 more) "
                 "(no rule allows force) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
+    struct record_ref unknown = {.ref = SLICE(RECORD_REF_UNKNOWN), .op = SLICE("update")};
+    struct record merge = {.event = RECORD_VERDICT,
+                           .denied = true,
+                           .method = SLICE("PUT"),
+                           .url = SLICE("https://a.test/merge"),
+                           .reason = SLICE("no rule allows a push to this ref"),
+                           .refs = &unknown,
+                           .nrefs = 1};
+    expect_line(
+        &merge, false,
+        "exeat: denied PUT https://a.test/merge (a ref that is not known) (no rule allows a push to this "
+        "ref)\n");
     struct record other = {.event = RECORD_VERDICT, .denied = true, .reason = SLICE("no TLS and no HTTP")};
     expect_line(&other, false, "exeat: denied connection (no TLS and no HTTP)\n");
 }
