@@ -85,7 +85,8 @@ class Judge:
             self.check(verdicts[name] and verdicts[name][0]["verdict"] == "allow", "seen, and not recorded as permitted:", name, verdicts[name])
         for a in self.answers:
             if a["own"]:
-                self.check(any(d["id"] == a["own"][0] for d in self.decisions), "an answer without a record:", a)
+                of = [d.get("url") or "" for d in self.decisions if d["id"] == a["own"][0] and d["event"] == "verdict"]
+                self.check(of and ("/" + a["name"] + "/" in of[0] or of[0].count("/") == 2), "an answer to another:", a, of)
             else:
                 self.check(times[a["name"]], "an answer of nobody:", a)
         return sum(1 for of in verdicts.values() if of[0]["verdict"] == "allow"), len(verdicts)

@@ -139,6 +139,7 @@ def send_in_pieces(s, c, wire):
         for i in range(60):
             c.send(wire[i:i + 1])
         c.send(wire[60:])
+    c.said = True
 
 def leave(s, sock):
     if s.chance(0.4):
@@ -159,10 +160,11 @@ def one(s):
                 wire += piece
                 if kind != "whole":
                     break
+            c.said = False
+            sender = threading.Thread(target=quiet, args=(send_in_pieces, s, c, wire), daemon=True)
+            sender.start()
             if s.chance(0.5):
-                send_in_pieces(s, c, wire)
-            else:
-                threading.Thread(target=lambda: quiet(send_in_pieces, s, c, wire), daemon=True).start()
+                sender.join()
             if s.chance(0.08):
                 time.sleep(s.rnd.random() * 0.02)
                 return
@@ -173,7 +175,8 @@ def one(s):
                 s.got(name, a.status, a.headers, a.body, a.whole, method)
                 if not a.whole or (a.header("connection") or "").lower() == "close":
                     return
-            if kind != "whole":
+            sender.join(2)
+            if kind != "whole" or not c.said:  # what comes next would be taken for a body's rest
                 return
     finally:
         leave(s, c.sock)
