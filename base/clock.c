@@ -13,6 +13,10 @@ uint64_t clock_monotonic_ms(void) {
     return clock_ms(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_coarse_ms(void) {
+    return clock_ms(CLOCK_MONOTONIC_COARSE);
+}
+
 uint64_t clock_wall_ms(void) {
     return clock_ms(CLOCK_REALTIME);
 }

@@ -7,6 +7,9 @@
 /* Milliseconds since some point in the past; never goes back. */
 uint64_t clock_monotonic_ms(void);
 
+/* The same as of the kernel's last tick, some milliseconds ago: for limits, of which many are set and few come true. */
+uint64_t clock_coarse_ms(void);
+
 /* Milliseconds since 1970-01-01 00:00 UTC. */
 uint64_t clock_wall_ms(void);
 

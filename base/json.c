@@ -127,9 +127,15 @@ static void json_escape(struct json *j, struct slice s) {
 }
 
 void json_key(struct json *j, const char *key) {
+    struct slice name = slice_str(key);
+    char *room;
     json_before_value(j);
-    json_escape(j, slice_str(key));
-    buf_putc(j->out, ':');
+    if (buf_reserve(j->out, name.n + 3, &room))
+        return;
+    room[0] = '"';
+    memcpy(room + 1, name.p, name.n);
+    memcpy(room + 1 + name.n, "\":", 2);
+    buf_commit(j->out, name.n + 3);
     j->after_key = true;
 }
 

@@ -27,6 +27,7 @@ void json_init(struct json *j, struct buf *out);
 void json_open_object(struct json *j);
 void json_open_array(struct json *j);
 void json_close(struct json *j); /* the innermost object or array */
+/* A key of the program's own, without a character that would have to be escaped. */
 void json_key(struct json *j, const char *key);
 void json_put_string(struct json *j, struct slice s);
 void json_cstring(struct json *j, const char *s);

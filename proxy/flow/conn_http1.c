@@ -390,6 +390,11 @@ static int h1_head(struct xchg *x, const struct http1_response *resp) {
         .close = !resp->interim && h1_closes(conn),
         .upgrade = resp->status == 101 ? WEBSOCKET_NAME : SLICE_NONE,
     };
+    /* room for a small body, too, so that one piece of memory serves for the answer */
+    char *room;
+    if (resp->framing == HTTP_BODY_LENGTH && resp->length < H1_STEP &&
+        buf_reserve(io_queue(conn->io), (size_t)resp->length + H1_STEP, &room))
+        return ERR_NOMEM;
     int r = http1_write_response(io_queue(conn->io), resp, x->head_request, &opt);
     if (r || resp->interim)
         return r;

@@ -568,7 +568,7 @@ void io_deadline(struct io *io, unsigned ms) {
         io->deadline = 0;
         return;
     }
-    uint64_t now = clock_monotonic_ms();
+    uint64_t now = clock_coarse_ms();
     io->deadline = now + ms;
     if (!io->timer_at || io->timer_at > io->deadline)
         io_arm_timer(io, now);
@@ -581,7 +581,7 @@ static void io_on_timer(evutil_socket_t fd, short what, void *arg) {
     io->timer_at = 0;
     if (!io->deadline)
         return;
-    uint64_t now = clock_monotonic_ms();
+    uint64_t now = clock_coarse_ms();
     if (now < io->deadline) {
         io_arm_timer(io, now);
         return;

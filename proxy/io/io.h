@@ -97,7 +97,7 @@ struct io {
     struct event rd, wr, timer;
     struct buf queue;
     struct buf unread; /* bytes given back by io_unread, below TLS */
-    uint64_t deadline; /* monotonic ms; 0: none */
+    uint64_t deadline; /* ms by clock_coarse_ms; 0: none */
     uint64_t timer_at; /* when `timer` fires; 0: not pending */
     bool rd_on, wr_on; /* events are added */
     bool soon;         /* `wr` is active for io_flush_soon */

@@ -133,7 +133,7 @@ static void json_text(void **state) {
     buf_init(&b, 4096);
     json_init(&j, &b);
     json_open_object(&j);
-    json_key(&j, "a\"b");
+    json_key(&j, "a.b");
     json_put_string(&j, SLICE("\x01\n\t\\\"\x7f\0z"));
     json_key(&j, "list");
     json_open_array(&j);
@@ -148,7 +148,7 @@ static void json_text(void **state) {
     json_close(&j);
     assert_false(b.failed);
     assert_string_equal(buf_cstr(&b),
-                        "{\"a\\\"b\":\"\\u0001\\n\\u0009\\\\\\\"\\u007f\\u0000z\","
+                        "{\"a.b\":\"\\u0001\\n\\u0009\\\\\\\"\\u007f\\u0000z\","
                         "\"list\":[18446744073709551615,true,null,{}],"
                         "\"utf8\":\"\xc3\xa9\xf0\x9f\x98\x80"
                         "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
