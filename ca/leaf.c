@@ -156,13 +156,10 @@ static void tell(struct leaf_cache *cache, struct leaf_waiter **waiters, X509 *c
  * and OpenSSL would go through a whole verification in each handshake to find that out.
  */
 static SSL_CTX *make_ctx(const struct leaf_config *config, EVP_PKEY *key) {
-    SSL_CTX *ctx = SSL_CTX_new_ex(libctx_tls(), NULL, TLS_server_method());
+    SSL_CTX *ctx = libctx_ssl(TLS_server_method());
     if (!ctx)
         return NULL;
-    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
+    SSL_CTX_set_mode(ctx, SSL_MODE_NO_AUTO_CHAIN);
     /* resumption by tickets alone: nothing is kept for a client here */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1);

@@ -11,7 +11,7 @@
 #ifndef CA_LIBCTX_H
 #define CA_LIBCTX_H
 
-#include <openssl/crypto.h>
+#include <openssl/ssl.h>
 
 /*
  * What TLS 1.2 and 1.3 need, and no more: for an SSL_CTX of either side, and for the certificates that are verified in
@@ -21,6 +21,14 @@
  * one, or FIPS, or when the context can't be made: all works with that too.
  */
 OSSL_LIB_CTX *libctx_tls(void);
+
+/*
+ * A context for connections in it, with what both sides want: TLS 1.2 or better, no renegotiation, no compression,
+ * buffers that go back, partial writes, and AES of 128 bits before 256 where TLS 1.3 has both (as browsers and RFC 8446
+ * have it: it is as good for any key exchange that we do, and its handshake and records cost less). What the system
+ * forbids stays forbidden. The caller frees it; NULL when it can't be made.
+ */
+SSL_CTX *libctx_ssl(const SSL_METHOD *method);
 
 /*
  * Nothing at all: a certificate that is read in it keeps its public key as bytes. NULL when it can't be made: the default

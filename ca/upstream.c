@@ -9,17 +9,13 @@
 
 int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg) {
     *out = NULL;
-    SSL_CTX *ctx = SSL_CTX_new_ex(libctx_tls(), NULL, TLS_client_method());
+    SSL_CTX *ctx = libctx_ssl(TLS_client_method());
     if (!ctx)
         goto fail;
     X509_STORE *store = SSL_CTX_get_cert_store(ctx);
     if (trust_add(store, roots, extra))
         goto fail;
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     /* an operator may trust an intermediate of his and nothing above it */
     X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);

@@ -230,11 +230,12 @@ static void suites(void **state) {
     int done = 0;
     (void)state;
     assert_int_equal(sk_SSL_CIPHER_num(ours), sk_SSL_CIPHER_num(theirs));
+    assert_string_equal(SSL_CIPHER_get_name(sk_SSL_CIPHER_value(ours, 0)), "TLS_AES_128_GCM_SHA256");
     for (int i = 0; i < sk_SSL_CIPHER_num(ours); i++) {
         const SSL_CIPHER *suite = sk_SSL_CIPHER_value(ours, i);
         int auth = SSL_CIPHER_get_auth_nid(suite);
         bool tls13 = strcmp(SSL_CIPHER_get_version(suite), "TLSv1.3") == 0;
-        assert_ptr_equal(suite, sk_SSL_CIPHER_value(theirs, i));
+        assert_true(sk_SSL_CIPHER_find(theirs, (SSL_CIPHER *)suite) >= 0);
         if (auth != NID_auth_rsa && auth != NID_auth_ecdsa && auth != NID_auth_any)
             continue;
         size_t kind = auth == NID_auth_ecdsa ? 2 : 0;
