@@ -5,7 +5,6 @@
  */
 #include "base/secret.h"
 
-#include <openssl/crypto.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -77,5 +76,10 @@ void secret_release(struct secret *s) {
 }
 
 bool secret_eq(const struct secret *s, struct slice other) {
-    return s->n == other.n && (s->n == 0 || CRYPTO_memcmp(s->bytes, other.p, s->n) == 0);
+    volatile unsigned char differ = 0;
+    if (s->n != other.n)
+        return false;
+    for (size_t i = 0; i < s->n; i++)
+        differ |= (unsigned char)(s->bytes[i] ^ other.p[i]);
+    return differ == 0;
 }

@@ -1,15 +1,9 @@
-/* SHA1_Update and its like: a digest by EVP begins with providers and their algorithms, which takes longer than the key store,
- * in a process that has no other use for them. */
-#define OPENSSL_SUPPRESS_DEPRECATED
-
 #include "ca/bundle.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/sha.h>
-#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,6 +11,7 @@
 
 #include "ca/pem.h"
 #include "ca/paths.h"
+#include "ca/sha1.h"
 
 #define ROOTS_MAX 4096
 #define READ_SIZE 65536
@@ -195,15 +190,15 @@ static int collect_known(struct collection *c) {
     }
     ca_paths_release(&paths);
     if (r == 0 && c->n == 0)
-        r = collect_dirs(c, X509_get_default_cert_dir());
+        r = collect_dirs(c, OPENSSL_DIR "/certs");
     if (r == 0 && c->n == 0)
         r = collect_dir(c, "/etc/ssl/certs");
     return r;
 }
 
 int ca_system_roots(struct buf *pem, size_t *count, struct errmsg *msg) {
-    const char *file = getenv(X509_get_default_cert_file_env());
-    const char *dirs = getenv(X509_get_default_cert_dir_env());
+    const char *file = getenv("SSL_CERT_FILE");
+    const char *dirs = getenv("SSL_CERT_DIR");
     struct collection c = {.out = pem};
     bool named = (file && *file) || (dirs && *dirs);
     int r = named ? collect_named(&c, file, dirs, msg) : collect_known(&c);
@@ -272,17 +267,14 @@ static int put_cert(void *arg, struct slice der) {
 
 static int put_digest(struct buf *out, size_t from) {
     static const char password[] = CA_JKS_PASSWORD;
-    unsigned char md[SHA_DIGEST_LENGTH];
-    struct slice body = slice_from(buf_slice(out), from);
-    SHA_CTX ctx;
-    int ok = SHA1_Init(&ctx);
-    for (const char *p = password; *p; p++) {
-        char wide[2] = {0, *p};
-        ok = ok && SHA1_Update(&ctx, wide, sizeof wide);
-    }
-    ok = ok && SHA1_Update(&ctx, JKS_PHRASE, strlen(JKS_PHRASE)) && SHA1_Update(&ctx, body.p, body.n) &&
-         SHA1_Final(md, &ctx);
-    return ok ? buf_put(out, slice_make(md, sizeof md)) : ERR_CRYPTO;
+    char wide[2 * (sizeof password - 1)];
+    unsigned char md[SHA1_SIZE];
+    for (size_t i = 0; i < sizeof wide; i++)
+        wide[i] = i % 2 ? password[i / 2] : 0;
+    struct slice texts[] = {slice_make(wide, sizeof wide), SLICE(JKS_PHRASE),
+                            slice_from(buf_slice(out), from)};
+    sha1_of(texts, sizeof texts / sizeof texts[0], md);
+    return buf_put(out, slice_make(md, sizeof md));
 }
 
 int ca_bundle_jks(struct slice pem, uint64_t now_ms, struct buf *out, struct errmsg *msg) {

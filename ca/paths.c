@@ -2,7 +2,6 @@
 #include "ca/paths.h"
 
 #include <dirent.h>
-#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -42,7 +41,7 @@ int ca_bundle_paths(struct ca_paths *paths) {
         "/etc/ssl/certs/ca-bundle.crt",                      /* NixOS */
         "/etc/ssl/cert.pem",                                 /* Alpine */
     };
-    paths_add(paths, X509_get_default_cert_file());
+    paths_add(paths, OPENSSL_DIR "/cert.pem");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         paths_add(paths, known[i]);
     return 0;

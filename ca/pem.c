@@ -3,6 +3,7 @@
 #include <openssl/pem.h>
 #include <stdlib.h>
 
+#include "base/base64.h"
 #include "base/err.h"
 #include "ca/der.h"
 
@@ -94,10 +95,8 @@ static bool is_cert(struct slice first, struct slice last) {
 
 /* --- base64 -------------------------------------------------------------------------------------------------- */
 
-/* By table, for the roots of a whole system are read and written at every start: OpenSSL's takes several times as long. Nothing
- * in them is secret. */
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
+/* By table, for the roots of a whole system are read at every start: OpenSSL's takes several times as long. Nothing in them is
+ * secret. */
 #define NO_DIGIT 64u
 
 static const unsigned char *digit_values(void) {
@@ -106,7 +105,7 @@ static const unsigned char *digit_values(void) {
         return values;
     memset(values, NO_DIGIT, sizeof values);
     for (unsigned char i = 0; i < 64; i++)
-        values[(unsigned char)digits[i]] = i;
+        values[(unsigned char)base64_digits[i]] = i;
     return values;
 }
 
@@ -144,20 +143,6 @@ static struct slice decode(struct slice text, unsigned char *out) {
     return have ? SLICE_NONE : slice_make(out, (size_t)(to - out));
 }
 
-/* Returns the number of digits. */
-static size_t encode(struct slice bytes, char *out) {
-    const unsigned char *p = (const unsigned char *)bytes.p;
-    size_t n = 0;
-    for (size_t left = bytes.n; left; left -= left < 3 ? left : 3, p += 3) {
-        uint32_t group = (uint32_t)p[0] << 16 | (left > 1 ? (uint32_t)p[1] << 8 : 0) | (left > 2 ? p[2] : 0);
-        out[n++] = digits[group >> 18];
-        out[n++] = digits[group >> 12 & 63];
-        out[n++] = left > 1 ? digits[group >> 6 & 63] : '=';
-        out[n++] = left > 2 ? digits[group & 63] : '=';
-    }
-    return n;
-}
-
 int pem_each(struct slice pem, int (*each)(void *arg, struct slice der), void *arg) {
     struct slice first = SLICE_NONE, last, body, cert;
     unsigned char *memory = pem.n ? malloc(pem.n) : NULL;
@@ -174,7 +159,7 @@ int pem_put(struct buf *out, struct slice der) {
     char line[PEM_LINE / 3 * 4 + 1];
     buf_puts(out, DASHES "BEGIN " PEM_STRING_X509 DASHES "\n");
     for (; der.n; der = slice_from(der, PEM_LINE)) {
-        size_t n = encode(slice_sub(der, 0, PEM_LINE), line);
+        size_t n = base64_encode(slice_sub(der, 0, PEM_LINE), line);
         line[n++] = '\n';
         buf_put(out, slice_make(line, n));
     }

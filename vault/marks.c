@@ -1,28 +1,15 @@
-#include "vault/marks.h"
+#include "vault/marks_memory.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 
+#include "base/base64.h"
 #include "base/secret.h"
 
 #define MARKS_MAX      (1u << 20)
 #define MARKS_DISTINCT 5    /* different ones among the eight bytes of a fingerprint */
 #define MARKS_HALVED   24   /* bytes of what has a mark of its second half */
 #define MARKS_MESSAGE  3500 /* in one message */
-
-struct mark {
-    struct watchmark watch;
-    uint8_t digest[WATCH_DIGEST_SIZE];
-    uint32_t number;
-    uint8_t form;
-};
-
-struct marks {
-    struct watch_key key;
-    struct mark *list;
-    size_t n, room;
-};
 
 int marks_new(struct marks **out) {
     *out = calloc(1, sizeof **out);
@@ -34,14 +21,6 @@ int marks_new(struct marks **out) {
         *out = NULL;
     }
     return r;
-}
-
-void marks_free(struct marks *marks) {
-    if (!marks)
-        return;
-    secret_wipe(&marks->key, sizeof marks->key);
-    free(marks->list);
-    free(marks);
 }
 
 /* --- making --------------------------------------------------------------------------------------------- */
@@ -110,12 +89,12 @@ static int add_base64(struct marks *marks, struct slice secret, size_t skip, con
     size_t n = skip + secret.n, first = (8 * skip + 5) / 6, digits = 8 * n / 6;
     int r = secret_reserve(&plain, n);
     if (r == 0)
-        r = secret_reserve(&coded, (n + 2) / 3 * 4 + 1);
+        r = secret_reserve(&coded, base64_length(n));
     if (r == 0) {
         bool other = false;
         memset(plain.bytes, 0, skip);
         memcpy(plain.bytes + skip, secret.p, secret.n);
-        EVP_EncodeBlock((unsigned char *)coded.bytes, (const unsigned char *)plain.bytes, (int)n);
+        base64_encode(slice_make(plain.bytes, n), coded.bytes);
         struct slice stable = slice_make(coded.bytes + first, digits - first);
         r = add_both(marks, stable, like);
         for (size_t i = first; i < digits; i++) {

@@ -1,11 +1,11 @@
 /* From sources to secrets, and from secrets to the values of header fields. */
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "vault/internal.h"
 
 /* A source may end in a line break, which is no part of the secret; one byte more tells that it is too long.
@@ -154,15 +154,13 @@ static int render_basic(struct form *f, const struct secret *s) {
     size_t user = strlen(f->user), before = strlen(f->before), n = user + 1 + s->n;
     int r = secret_reserve(&pair, n);
     if (r == 0)
-        r = secret_reserve(&f->value, before + (n + 2) / 3 * 4 + 1);
+        r = secret_reserve(&f->value, before + base64_length(n));
     if (r == 0) {
         memcpy(pair.bytes, f->user, user);
         pair.bytes[user] = ':';
         memcpy(pair.bytes + user + 1, s->bytes, s->n);
         memcpy(f->value.bytes, f->before, before);
-        int coded =
-            EVP_EncodeBlock((unsigned char *)f->value.bytes + before, (unsigned char *)pair.bytes, (int)n);
-        f->value.n = before + (size_t)coded;
+        f->value.n = before + base64_encode(slice_make(pair.bytes, n), f->value.bytes + before);
     }
     secret_release(&pair);
     return r;
@@ -228,18 +226,4 @@ int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags) {
         for (size_t j = 0; j < v->list[i].nforms; j++)
             secret_release(&v->list[i].forms[j].value);
     return ERR_DENIED;
-}
-
-void vault_wipe_env(const struct vault *v) {
-    for (size_t i = 0; i < v->n; i++) {
-        const struct credential *c = &v->list[i];
-        size_t n = c->kind == VAULT_FROM_ENV ? strlen(c->argv[0]) : 0;
-        /* every entry of that name, since getenv shows the first alone; the bytes are those that
-         * /proc/PID/environ shows */
-        for (char **e = environ; n && e && *e; e++)
-            if (strncmp(*e, c->argv[0], n) == 0 && (*e)[n] == '=')
-                secret_wipe(*e + n + 1, strlen(*e + n + 1));
-        if (n)
-            unsetenv(c->argv[0]);
-    }
 }

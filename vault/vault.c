@@ -137,6 +137,20 @@ void vault_free(struct vault *v) {
     free(v);
 }
 
+void vault_wipe_env(const struct vault *v) {
+    for (size_t i = 0; i < v->n; i++) {
+        const struct credential *c = &v->list[i];
+        size_t n = c->kind == VAULT_FROM_ENV ? strlen(c->argv[0]) : 0;
+        /* every entry of that name, since getenv shows the first alone; the bytes are those that
+         * /proc/PID/environ shows */
+        for (char **e = environ; n && e && *e; e++)
+            if (strncmp(*e, c->argv[0], n) == 0 && (*e)[n] == '=')
+                secret_wipe(*e + n + 1, strlen(*e + n + 1));
+        if (n)
+            unsetenv(c->argv[0]);
+    }
+}
+
 /* --- binding -------------------------------------------------------------------------------------------- */
 
 /*

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
+#include "base/base64.h"
 #include "base/err.h"
 
 #define KEY_LEN 24 /* 16 bytes in base64 */
@@ -66,15 +67,14 @@ bool websocket_asked(const struct http1_request *req, struct slice *key) {
 int websocket_proof(struct slice key, char proof[static WEBSOCKET_ACCEPT_LEN]) {
     static const char guid[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     char text[KEY_LEN + sizeof guid - 1];
-    unsigned char hash[SHA_DIGEST_LENGTH], base64[WEBSOCKET_ACCEPT_LEN + 1];
+    unsigned char hash[SHA_DIGEST_LENGTH];
     if (key.n != KEY_LEN)
         return ERR_CRYPTO;
     memcpy(text, key.p, KEY_LEN);
     memcpy(text + KEY_LEN, guid, sizeof guid - 1);
-    if (EVP_Digest(text, sizeof text, hash, NULL, EVP_sha1(), NULL) != 1 ||
-        EVP_EncodeBlock(base64, hash, sizeof hash) != WEBSOCKET_ACCEPT_LEN)
+    if (EVP_Digest(text, sizeof text, hash, NULL, EVP_sha1(), NULL) != 1)
         return ERR_CRYPTO;
-    memcpy(proof, base64, WEBSOCKET_ACCEPT_LEN);
+    base64_encode(slice_make(hash, sizeof hash), proof);
     return 0;
 }
 

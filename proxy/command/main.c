@@ -5,7 +5,8 @@
 #include "base/log.h"
 #include "netns/sandbox.h"
 #include "proxy/command/commands.h"
-#include "proxy/process/spawn.h"
+#include "proxy/process/role.h"
+#include "proxy/process/roles.h"
 
 const struct command commands[] = {
     {"run", command_run, "run a command whose only way out is exeat"},
@@ -46,7 +47,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILED;
     if (argc == 2 && strcmp(argv[1], SANDBOX_ROLE) == 0)
         return netns_init_main(SANDBOX_ROLE_FD);
-    int status = spawn_role_main(argc, argv);
+    int status = role_main(argc, argv, "scribe", scribe_run);
     if (status >= 0)
         return status;
     log_setup(NULL, LOG_LEVEL_WARN);

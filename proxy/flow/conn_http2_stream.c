@@ -1,10 +1,10 @@
 #include "proxy/flow/conn_http2.h"
 
 #include <assert.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "proxy/codec/websocket.h"
 #include "proxy/flow/state.h"
@@ -88,10 +88,9 @@ unsigned h2_stream_body_ms(const struct h2_stream *stream) {
 
 /* The key of a WebSocket's handshake proves nothing but that it was answered. */
 static void stream_key(char key[HTTP2_KEY_LEN]) {
-    unsigned char bytes[16] = {0}, text[HTTP2_KEY_LEN + 1];
+    unsigned char bytes[16] = {0};
     RAND_bytes(bytes, sizeof bytes);
-    EVP_EncodeBlock(text, bytes, sizeof bytes);
-    memcpy(key, text, HTTP2_KEY_LEN);
+    base64_encode(slice_make(bytes, sizeof bytes), key);
 }
 
 /* What the frames say against what the head says. */

@@ -1,13 +1,8 @@
 #include "proxy/flow/shown.h"
 
-#include <assert.h>
 #include <openssl/evp.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/random.h>
 
-#include "base/shared.h"
-#include "proxy/flow/shown_names.h"
+#include "proxy/flow/shown_memory.h"
 
 /*
  * Theory of operation. A table of small sets, each of as many entries as lie in two lines of the processor's cache. An
@@ -15,61 +10,6 @@
  * gives up its oldest entry. An entry is one word, read and written whole: when two workers take the same place at
  * once, one id is lost, and the fetch that needs it is refused, which is the safe side.
  */
-#define SET_ENTRIES 16u
-#define SETS        (SHOWN_MAX / SET_ENTRIES)
-#define TURN_BITS   16
-#define TURN_MASK   ((UINT64_C(1) << TURN_BITS) - 1)
-
-struct table {
-    unsigned char key[32];
-    _Atomic uint32_t turn; /* lists so far */
-    _Atomic uint64_t entries[SHOWN_MAX];
-    struct shown_names names;
-};
-
-struct shown {
-    struct shared memory;
-    struct table *table;
-};
-
-static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "shared between processes");
-static_assert((SETS & (SETS - 1)) == 0, "a set is picked by bits");
-
-static int make(struct shown **out, int fd, struct errmsg *msg) {
-    struct shared *memory;
-    int r = shared_hold(fd, "exeat-shown", "refs shown", sizeof(struct table), sizeof **out, &memory, msg);
-    if (r)
-        return r;
-    *out = (struct shown *)memory;
-    (*out)->table = memory->p;
-    return 0;
-}
-
-int shown_new(struct shown **out, struct errmsg *msg) {
-    int r = make(out, -1, msg);
-    /* from the kernel: OpenSSL's generator takes a millisecond to be made, and the supervisor needs it for nothing else */
-    if (r == 0 && getrandom((*out)->table->key, sizeof(*out)->table->key, 0) != sizeof(*out)->table->key) {
-        r = errmsg_errno(msg, ERR_IO, "refs shown: getrandom");
-        shown_free(*out);
-        *out = NULL;
-    }
-    return r;
-}
-
-int shown_attach(int fd, struct shown **out, struct errmsg *msg) {
-    return make(out, fd, msg);
-}
-
-int shown_fd(const struct shown *s) {
-    return s->memory.fd;
-}
-
-void shown_free(struct shown *s) {
-    if (!s)
-        return;
-    shared_release(&s->memory);
-    free(s);
-}
 
 /* ---- hashes ---- */
 

@@ -98,7 +98,7 @@ static int start_child(struct children *c, enum role role, uint32_t number, stru
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
     int fd;
     *child = (struct child){.all = c, .role = role, .number = number};
-    int r = spawn_role(role, c->self, whole ? environ : env, &child->pid, &fd, msg);
+    int r = spawn_role(role, whole ? environ : env, &child->pid, &fd, msg);
     free(env);
     if (r < 0)
         return r;
@@ -245,12 +245,9 @@ static int start_workers(struct children *c, struct errmsg *msg) {
 int children_start(struct children *c, struct event_base *base, const struct prepared *p,
                    const struct children_ops *ops, void *arg, struct errmsg *msg) {
     struct child *keeper;
-    *c = (struct children){.base = base, .prepared = p, .ops = ops, .arg = arg, .self = -1};
+    *c = (struct children){.base = base, .prepared = p, .ops = ops, .arg = arg};
     for (size_t i = 0; i < CONFIG_WORKERS_MAX; i++)
         c->peers[i][0] = c->peers[i][1] = c->rings[i] = -1;
-    c->self = spawn_open_self(msg);
-    if (c->self < 0)
-        return ERR_IO;
     int r = start_child(c, ROLE_KEEPER, 0, &keeper, msg);
     if (r < 0)
         return r;
@@ -480,8 +477,6 @@ void children_kill(struct children *c) {
     for (size_t i = 0; c->base && i < CONFIG_WORKERS_MAX; i++)
         if (c->rings[i] >= 0)
             close(c->rings[i]);
-    if (c->base && c->self >= 0)
-        close(c->self);
     c->base = NULL;
     c->n = 0;
 }

@@ -44,7 +44,6 @@ struct children {
     const struct prepared *prepared;
     const struct children_ops *ops;
     void *arg;
-    int self; /* the program's file */
     struct child list[CHILDREN_MAX];
     size_t n;
     bool draining, told_ready;

@@ -166,7 +166,7 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
 
 static const struct channel_ops supervisor_ops = {on_supervisor, role_supervisor_gone};
 
-int keeper_run(void) {
+static int keeper_run(void) {
     static struct keeper_process k;
     if (role_open(&k.role, &supervisor_ops, &k) < 0)
         return 1;
@@ -177,4 +177,8 @@ int keeper_run(void) {
     vault_free(k.vault);
     ca_root_free(k.root);
     return role_close(&k.role);
+}
+
+int main(int argc, char **argv) {
+    return role_program(argc, argv, "keeper", keeper_run);
 }

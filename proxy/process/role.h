@@ -1,5 +1,5 @@
 /*
- * What keeper, worker and scribe have in common: a loop, the channel to the supervisor, and an end.
+ * What keeper, worker and scribe have in common: how they begin, a loop, the channel to the supervisor, and an end.
  */
 #ifndef PROXY_PROCESS_ROLE_H
 #define PROXY_PROCESS_ROLE_H
@@ -16,6 +16,15 @@ struct role_base {
     struct event *told[ROLE_SIGNALS];
     int told_by; /* the signal that told it to end; 0: none did */
 };
+
+/* How spawn_role starts a role: exeat --role=NAME SUPERVISOR-PID VERSION, with the socket at IPC_FD. */
+#define ROLE_OPTION "--role="
+
+/* If the program was started so as the role `name`: confine_begin, then run(), whose exit status is returned; else -1. main()'s first
+ * call. */
+int role_main(int argc, char **argv, const char *name, int (*run)(void));
+/* main() of a program that is this role and nothing else, and uses OpenSSL. */
+int role_program(int argc, char **argv, const char *name, int (*run)(void));
 
 /* `message` gets what the supervisor sends; when the supervisor is gone, the loop ends. 0 or ERR_NOMEM. */
 int role_open(struct role_base *b, const struct channel_ops *ops, void *arg);

@@ -1,6 +1,5 @@
 /*
- * The processes' main functions, called after confine_begin, with the supervisor's socket at IPC_FD. Each returns the process's exit
- * status when it was told to end or the supervisor is gone.
+ * What the roles have to say to each other by how they end, and the one that is a part of the program exeat itself.
  */
 #ifndef PROXY_PROCESS_ROLES_H
 #define PROXY_PROCESS_ROLES_H
@@ -8,8 +7,7 @@
 /* Exit status of a role that ends because another role is gone: the supervisor tells of the other one. */
 #define ROLE_PEER_GONE 3
 
-int keeper_run(void);
-int worker_run(void);
+/* The scribe's process, for role_main: returns its exit status when it was told to end or the supervisor is gone. */
 int scribe_run(void);
 
 #endif

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <openssl/crypto.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,36 +11,71 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/confine.h"
-#include "base/log.h"
 #include "base/msg.h"
 #include "proxy/process/ipc.h"
-#include "proxy/process/roles.h"
-
-#define ROLE_OPTION "--role="
+#include "proxy/process/role.h"
 
 static const struct {
-    const char *name;
-    int (*run)(void);
+    const char *name, *program; /* NULL: this one */
 } roles[ROLE_COUNT] = {
-    [ROLE_KEEPER] = {"keeper", keeper_run},
-    [ROLE_WORKER] = {"worker", worker_run},
-    [ROLE_SCRIBE] = {"scribe", scribe_run},
+    [ROLE_KEEPER] = {"keeper", "exeat-keeper"},
+    [ROLE_WORKER] = {"worker", "exeat-worker"},
+    [ROLE_SCRIBE] = {"scribe", NULL},
 };
 
 const char *role_name(enum role role) {
     return roles[role].name;
 }
 
-int spawn_open_self(struct errmsg *msg) {
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        errmsg_errno(msg, ERR_IO, "/proc/self/exe can't be opened (is /proc mounted?)");
-    return fd;
+/* --- which program ---------------------------------------------------------------------------------------------------- */
+
+#define SELF "/proc/self/exe"
+
+/* Beside this program, as it was built, or NULL where there is none. */
+static char *beside(const char *name) {
+    char self[PATH_MAX], *path = NULL;
+    ssize_t n = readlink(SELF, self, sizeof self - 1);
+    if (n <= 0)
+        return NULL;
+    self[n] = 0;
+    char *slash = strrchr(self, '/');
+    if (!slash || asprintf(&path, "%.*s/%s", (int)(slash - self), self, name) < 0)
+        return NULL;
+    return path;
 }
+
+/* What stands beside this program in a folder that all may write to is somebody else's, unless it has this one's owner. */
+static bool trusted(int fd) {
+    struct stat self, other;
+    return stat(SELF, &self) == 0 && fstat(fd, &other) == 0 && S_ISREG(other.st_mode) &&
+           (other.st_uid == self.st_uid || other.st_uid == 0) && (other.st_mode & S_IWOTH) == 0;
+}
+
+/* The program of a role: of this very build, beside this one, or where `make install` puts it. */
+static int open_program(enum role role, struct errmsg *msg) {
+    const char *name = roles[role].program;
+    if (!name) {
+        int self = open(SELF, O_RDONLY | O_CLOEXEC);
+        return self >= 0 ? self : errmsg_errno(msg, ERR_IO, SELF " can't be opened (is /proc mounted?)");
+    }
+    char *path = beside(name);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    free(path);
+    if (fd >= 0 && trusted(fd))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    char installed[PATH_MAX];
+    snprintf(installed, sizeof installed, "%s/%s", EXEAT_LIBEXECDIR, name);
+    fd = open(installed, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 ? fd
+                   : errmsg_errno(msg, ERR_IO, "%s, a part of exeat that is looked for beside it and as %s",
+                                  name, installed);
+}
+
+/* --- the child -------------------------------------------------------------------------------------------------------- */
 
 /* In the child: signals as a program finds them that nobody prepared. */
 static void reset_signals(void) {
@@ -54,7 +88,7 @@ static void reset_signals(void) {
 }
 
 /* In the child, which runs in the parent's memory until it is another program: never returns, and changes nothing there. */
-static void child_exec(int self, int socket, pid_t parent, char *const argv[], char *const env[]) {
+static void child_exec(int program, int socket, pid_t parent, char *const argv[], char *const env[]) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(127);
     setsid();
@@ -63,12 +97,12 @@ static void child_exec(int self, int socket, pid_t parent, char *const argv[], c
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     /* out of the way of the numbers that are about to be taken */
     int high_socket = fcntl(socket, F_DUPFD_CLOEXEC, 10);
-    int high_self = fcntl(self, F_DUPFD_CLOEXEC, 10);
-    if (null < 0 || high_socket < 0 || high_self < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
+    int high_program = fcntl(program, F_DUPFD_CLOEXEC, 10);
+    if (null < 0 || high_socket < 0 || high_program < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
         _exit(127);
     if (fcntl(2, F_GETFD) < 0 && dup2(null, 2) < 0)
         _exit(127);
-    if (dup2(high_socket, IPC_FD) < 0 || dup3(high_self, IPC_FD + 1, O_CLOEXEC) < 0)
+    if (dup2(high_socket, IPC_FD) < 0 || dup3(high_program, IPC_FD + 1, O_CLOEXEC) < 0)
         _exit(127);
     if (syscall(SYS_close_range, IPC_FD + 2, ~0u, 0) < 0)
         _exit(127);
@@ -76,15 +110,21 @@ static void child_exec(int self, int socket, pid_t parent, char *const argv[], c
     _exit(127);
 }
 
-int spawn_role(enum role role, int self, char *const env[], pid_t *pid, int *fd, struct errmsg *msg) {
-    char option[32], parent[16];
+int spawn_role(enum role role, char *const env[], pid_t *pid, int *fd, struct errmsg *msg) {
+    char option[32], parent[16], version[] = PACKAGE_VERSION;
     snprintf(option, sizeof option, ROLE_OPTION "%s", roles[role].name);
     snprintf(parent, sizeof parent, "%d", (int)getpid());
     char name[] = "exeat";
-    char *argv[] = {name, option, parent, NULL};
+    char *argv[] = {name, option, parent, version, NULL};
     int pair[2];
-    if (msg_pair(pair) < 0)
-        return errmsg_errno(msg, ERR_IO, "socket pair");
+    int program = open_program(role, msg);
+    if (program < 0)
+        return ERR_IO;
+    if (msg_pair(pair) < 0) {
+        errmsg_errno(msg, ERR_IO, "socket pair");
+        close(program);
+        return ERR_IO;
+    }
     pid_t me = getpid();
     /* a handler of ours must not run in the child; vfork, for a copy of our page tables is thrown away at once */
     sigset_t all, before;
@@ -92,9 +132,10 @@ int spawn_role(enum role role, int self, char *const env[], pid_t *pid, int *fd,
     sigprocmask(SIG_SETMASK, &all, &before);
     pid_t child = vfork();
     if (child == 0)
-        child_exec(self, pair[1], me, argv, env);
+        child_exec(program, pair[1], me, argv, env);
     int saved = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
+    close(program);
     close(pair[1]);
     errno = saved;
     if (child < 0) {
@@ -105,67 +146,4 @@ int spawn_role(enum role role, int self, char *const env[], pid_t *pid, int *fd,
     *pid = child;
     *fd = pair[0];
     return 0;
-}
-
-#ifdef __SANITIZE_ADDRESS__
-/* Looking for leaks takes longer at every end than most tests do; the soak asks for it, by ASAN_OPTIONS. And the limit for core
- * dumps is the command's as it is the user's: the sanitizer would set it to nothing. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) {
-    return "detect_leaks=0:disable_coredump=0";
-}
-
-size_t __sanitizer_get_current_allocated_bytes(void); /* not in gcc's headers */
-
-/* What is allocated, told to standard error on SIGURG: the soak looks for growth by it. What the process takes
- * of the system is no measure in such a build: freed memory and where each piece was allocated are kept as
- * well. (The supervisor's own handler comes in this one's place.) */
-static void on_ask_held(int sig) {
-    char text[96];
-    struct timespec now = {0};
-    int saved = errno;
-    (void)sig;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int n =
-        snprintf(text, sizeof text, "exeat: process %d holds %zu bytes at %.3f\n", (int)getpid(),
-                 __sanitizer_get_current_allocated_bytes(), (double)now.tv_sec + (double)now.tv_nsec / 1e9);
-    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
-        text[0] = '\0'; /* nobody reads it: nothing to be done */
-    errno = saved;
-}
-
-__attribute__((constructor)) static void tell_held(void) {
-    struct sigaction on_ask = {.sa_handler = on_ask_held, .sa_flags = SA_RESTART};
-    sigaction(SIGURG, &on_ask, NULL);
-}
-#endif
-
-int spawn_role_main(int argc, char **argv) {
-    if (argc != 3 || strncmp(argv[1], ROLE_OPTION, strlen(ROLE_OPTION)) != 0)
-        return -1;
-    for (int i = 0; i < ROLE_COUNT; i++) {
-        if (strcmp(argv[1] + strlen(ROLE_OPTION), roles[i].name) != 0)
-            continue;
-        int type = 0;
-        socklen_t n = sizeof type;
-        if (getsockopt(IPC_FD, SOL_SOCKET, SO_TYPE, &type, &n) < 0 || type != SOCK_SEQPACKET)
-            return -1; /* somebody typed it */
-        prctl(PR_SET_NAME, roles[i].name);
-        fcntl(IPC_FD, F_SETFD, FD_CLOEXEC);
-        log_setup(roles[i].name, LOG_LEVEL_WARN);
-#ifndef __SANITIZE_ADDRESS__ /* a search for leaks would find what OpenSSL keeps */
-        /* a role frees what is secret by itself; the rest of OpenSSL goes with the process */
-        OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
-#endif
-        struct errmsg msg;
-        uint64_t parent;
-        if (!slice_u64(slice_str(argv[2]), INT_MAX, &parent) || parent == 0)
-            return -1;
-        if (confine_begin((pid_t)parent, &msg) < 0) {
-            log_error("%s", msg.text);
-            return 1;
-        }
-        return roles[i].run();
-    }
-    return -1;
 }

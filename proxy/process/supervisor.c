@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/crypto.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -412,8 +411,6 @@ int supervisor_run(struct config *config, const struct sandbox_inherit *inherit)
     /* not to be read by others of the same user: environment, descriptors, memory */
     prctl(PR_SET_DUMPABLE, 0);
     umask(077);
-    /* all that this process has of OpenSSL is a digest in a Java key store: nothing that the host's settings are about */
-    OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL);
     struct buf text;
     buf_init(&text, PREPARE_TEXT_MAX);
     int status = SUPERVISOR_FAILED;

@@ -536,7 +536,7 @@ static void raise_limit(void) {
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int worker_run(void) {
+static int worker_run(void) {
     struct worker_process *w = &worker;
     raise_limit();
     engine_limits_default(&w->limits);
@@ -566,4 +566,8 @@ int worker_run(void) {
         free(w->resolves[i]);
     channel_close(&w->keeper);
     return role_close(&w->role);
+}
+
+int main(int argc, char **argv) {
+    return role_program(argc, argv, "worker", worker_run);
 }

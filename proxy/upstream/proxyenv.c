@@ -1,7 +1,8 @@
 #include "proxy/upstream/proxyenv.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
+
+#include "base/base64.h"
 
 #define PROXY_PORT   1080 /* curl's */
 #define USERINFO_MAX 512
@@ -30,8 +31,8 @@ static int set_authorization(struct proxy_server *p, struct slice info) {
     }
     if (!colon)
         plain[n++] = ':';
-    int length = EVP_EncodeBlock((unsigned char *)value + 6, (const unsigned char *)plain, (int)n);
-    r = secret_set(&p->authorization, slice_make(value, 6 + (size_t)length));
+    size_t length = base64_encode(slice_make(plain, n), value + 6);
+    r = secret_set(&p->authorization, slice_make(value, 6 + length));
 out:
     secret_wipe(plain, sizeof plain);
     secret_wipe(value, sizeof value);

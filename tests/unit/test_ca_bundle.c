@@ -12,6 +12,7 @@
 
 #include "ca/bundle.h"
 #include "ca/pem.h"
+#include "ca/sha1.h"
 #include "ca/upstream.h"
 #include "tests/unit/ca_support.h"
 
@@ -411,10 +412,27 @@ static void test_pem_digits(void **state) {
     }
 }
 
+/* Every length about the edges of a block, in one text and in several, against OpenSSL's. */
+static void test_sha1(void **state) {
+    unsigned char text[300], got[SHA1_SIZE], want[SHA1_SIZE];
+    (void)state;
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (unsigned char)(i * 37 + 11);
+    for (size_t n = 0; n <= sizeof text; n++) {
+        assert_int_equal(EVP_Digest(text, n, want, NULL, EVP_sha1(), NULL), 1);
+        for (size_t cut = 0; cut <= n; cut += 1 + n / 7) {
+            struct slice parts[] = {slice_make(text, cut), SLICE_NONE, slice_make(text + cut, n - cut)};
+            sha1_of(parts, 3, got);
+            assert_memory_equal(got, want, sizeof want);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pem_lengths),
         cmocka_unit_test(test_pem_digits),
+        cmocka_unit_test(test_sha1),
         cmocka_unit_test_setup_teardown(test_named_roots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_roots, set_up, tear_down),

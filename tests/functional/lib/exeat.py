@@ -30,8 +30,9 @@ def program():
         if not os.access(built, os.X_OK):
             raise AssertionError("no program at %s: make, or set EXEAT" % built)
         _program = os.path.join(work.base(), "exeat")
-        shutil.copy(built, _program)
-        os.chmod(_program, 0o755)
+        for part in ("", "-keeper", "-worker"):
+            shutil.copy(built + part, _program + part)
+            os.chmod(_program + part, 0o755)
     return _program
 
 
