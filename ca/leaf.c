@@ -2,10 +2,10 @@
 
 #include <openssl/core_names.h>
 #include <openssl/err.h>
-#include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "ca/libctx.h"
@@ -171,10 +171,6 @@ static SSL_CTX *make_ctx(const struct leaf_config *config, EVP_PKEY *key) {
     return NULL;
 }
 
-SSL_CTX *leaf_cache_context(const struct leaf_cache *cache) {
-    return cache->ctx;
-}
-
 int leaf_use(SSL *ssl, X509 *cert, struct slice name) {
     unsigned char id[SHA256_DIGEST_LENGTH];
     SHA256((const unsigned char *)name.p, name.n, id);
@@ -225,6 +221,38 @@ static EVP_PKEY *make_key(void) {
         return made;
     EVP_PKEY_free(made);
     return read;
+}
+
+static void release_key(struct leaf_cache *cache) {
+    OPENSSL_free(cache->spki);
+    SSL_CTX_free(cache->ctx);
+    EVP_PKEY_free(cache->key);
+    cache->spki = NULL;
+    cache->ctx = NULL;
+    cache->key = NULL;
+}
+
+/* Once, when it is first needed: a worker that no client comes to does without, and none waits for it at its start. */
+static int begin(struct leaf_cache *cache) {
+    if (cache->ctx)
+        return 0;
+    cache->key = make_key();
+    cache->spki_n = cache->key ? i2d_PUBKEY(cache->key, &cache->spki) : -1;
+    if (cache->spki_n > 0 && cache->spki_n <= CA_SPKI_MAX)
+        cache->ctx = make_ctx(&cache->config, cache->key);
+    if (cache->ctx)
+        return 0;
+    release_key(cache);
+    ERR_clear_error();
+    return ERR_CRYPTO;
+}
+
+SSL_CTX *leaf_cache_context(struct leaf_cache *cache) {
+    return begin(cache) ? NULL : cache->ctx;
+}
+
+struct slice leaf_cache_spki(struct leaf_cache *cache) {
+    return begin(cache) ? SLICE_NONE : slice_make(cache->spki, (size_t)cache->spki_n);
 }
 
 /* The certificate in `der`, which must be for our key and have nothing behind it; or NULL. */
@@ -290,6 +318,9 @@ int leaf_cache_get(struct leaf_cache *cache, struct slice name, int64_t now, str
                    X509 **cert) {
     if (name.n == 0 || name.n > UINT16_MAX)
         return ERR_PARSE;
+    int r = begin(cache);
+    if (r)
+        return r;
     struct leaf *l = find(cache, name);
     if (l && l->cert && now >= l->good_until)
         drop_cert(cache, l);
@@ -307,7 +338,7 @@ int leaf_cache_get(struct leaf_cache *cache, struct slice name, int64_t now, str
     if (!l && !(l = add_leaf(cache, name)))
         return cache->oldest ? ERR_NOMEM : ERR_LIMIT;
     wait_on(&l->waiters, w);
-    int r = l->asked ? 0 : ask_for(cache, l);
+    r = l->asked ? 0 : ask_for(cache, l);
     if (r == 0)
         return ERR_AGAIN;
     l = find(cache, name);
@@ -361,14 +392,12 @@ int leaf_cache_new(const struct leaf_config *config, struct leaf_cache **out, st
         buckets *= 2;
     cache->mask = buckets - 1;
     cache->buckets = calloc(buckets, sizeof(struct leaf *));
-    cache->key = make_key();
-    cache->spki_n = cache->key ? i2d_PUBKEY(cache->key, &cache->spki) : -1;
-    cache->ctx = cache->spki_n > 0 && cache->spki_n <= CA_SPKI_MAX ? make_ctx(config, cache->key) : NULL;
-    if (!cache->buckets || !cache->ctx ||
-        RAND_bytes((unsigned char *)&cache->seed, sizeof cache->seed) != 1) {
+    int r = cache->buckets ? 0 : errmsg_set(msg, ERR_NOMEM, "out of memory");
+    if (r == 0 && getrandom(&cache->seed, sizeof cache->seed, 0) != sizeof cache->seed)
+        r = errmsg_errno(msg, ERR_IO, "getrandom");
+    if (r) {
         leaf_cache_free(cache);
-        ERR_clear_error();
-        return errmsg_set(msg, ERR_CRYPTO, "a key for leaf certificates can't be made");
+        return r;
     }
     *out = cache;
     return 0;
@@ -386,14 +415,8 @@ void leaf_cache_free(struct leaf_cache *cache) {
         }
     }
     free(cache->buckets);
-    OPENSSL_free(cache->spki);
-    SSL_CTX_free(cache->ctx);
-    EVP_PKEY_free(cache->key);
+    release_key(cache);
     free(cache);
-}
-
-struct slice leaf_cache_spki(const struct leaf_cache *cache) {
-    return slice_make(cache->spki, (size_t)cache->spki_n);
 }
 
 void leaf_cache_stats(const struct leaf_cache *cache, struct leaf_stats *out) {

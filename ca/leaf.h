@@ -54,21 +54,22 @@ struct leaf_config {
     void *arg;
 };
 
-/* Makes the process's leaf key, the context and an empty cache. 0, ERR_NOMEM or ERR_CRYPTO. */
+/* An empty cache. The process's leaf key and the context are made when they are first asked for, by whichever call; that needs no file.
+ * 0, ERR_NOMEM or ERR_IO. */
 int leaf_cache_new(const struct leaf_config *config, struct leaf_cache **out, struct errmsg *msg);
 
 /* Waiters are forgotten, not called. No handshake of the context may be under way. */
 void leaf_cache_free(struct leaf_cache *cache);
 
-/* The context of every handshake, for SSL_new. It has no certificate: see leaf_use. Borrowed. */
-SSL_CTX *leaf_cache_context(const struct leaf_cache *cache);
+/* The context of every handshake, for SSL_new. It has no certificate: see leaf_use. Borrowed; NULL if it can't be made. */
+SSL_CTX *leaf_cache_context(struct leaf_cache *cache);
 
 /*
  * The certificate for `name` (canonical, as for ca_mint) at `now`, seconds since 1970.
  * 0: *cert is ready, borrowed until the next call into the cache.
  * ERR_AGAIN: asked for; `w` is told. `w` must not be waiting already.
- * Else an error at once, `w` is not told: ERR_LIMIT (too many names are pending), ERR_NOMEM, or what `ask`
- * returned.
+ * Else an error at once, `w` is not told: ERR_LIMIT (too many names are pending), ERR_NOMEM, ERR_CRYPTO (there is no key), or what
+ * `ask` returned.
  */
 int leaf_cache_get(struct leaf_cache *cache, struct slice name, int64_t now, struct leaf_waiter *w,
                    X509 **cert);
@@ -92,8 +93,8 @@ int leaf_cache_put(struct leaf_cache *cache, struct slice name, struct slice der
 /* The keeper's answer for `name`: none. A certificate that is still good stays in use. */
 void leaf_cache_fail(struct leaf_cache *cache, struct slice name, int err, const char *why);
 
-/* The public key in DER; borrowed. */
-struct slice leaf_cache_spki(const struct leaf_cache *cache);
+/* The public key in DER; borrowed; none if it can't be made. */
+struct slice leaf_cache_spki(struct leaf_cache *cache);
 
 struct leaf_stats {
     size_t names, pending;

@@ -7,13 +7,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <openssl/ssl.h>
+#include <openssl/crypto.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/ulid.h"
-#include "ca/upstream.h"
 #include "netns/names.h"
 #include "policy/policy.h"
 #include "proxy/codec/watch.h"
@@ -68,8 +67,7 @@ struct worker_process {
 
     struct proxyenv proxies;
     struct resolver *resolver;
-    struct slice roots, extra; /* memory that all workers share; `tls` reads it when it meets a server */
-    SSL_CTX *tls;
+    struct slice roots, extra; /* memory that all workers share; `upstream` reads it when it meets a server */
     struct upstream *upstream;
     struct recorder *recorder;
     struct vault_client *vault;
@@ -220,16 +218,17 @@ static void on_scribe_gone(void *arg) {
     role_end(&w->role, ROLE_PEER_GONE);
 }
 
-static int make_tls(struct worker_process *w, int roots_fd, int extra_fd, struct errmsg *msg) {
+static int map_roots(struct worker_process *w, int roots_fd, int extra_fd, struct errmsg *msg) {
     int r = memory_file_map(roots_fd, &w->roots);
     if (r == 0)
         r = memory_file_map(extra_fd, &w->extra);
-    return r < 0 ? errmsg_set(msg, r, "roots: %s", err_text(r))
-                 : ca_upstream_new(w->roots, w->extra, &w->tls, msg);
+    return r < 0 ? errmsg_set(msg, r, "roots: %s", err_text(r)) : 0;
 }
 
-/* What reads files, or needs calls that are forbidden later. */
+/* What reads files, or needs calls that are forbidden later. Of OpenSSL that is the host's settings alone: contexts are made when they are
+ * needed. */
 static int make_upstream(struct worker_process *w, struct errmsg *msg) {
+    OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CONFIG, NULL);
     struct resolver_config resolving = {.pins = (const char *const *)w->resolves, .npins = w->nresolves};
     int r = proxyenv_load(&w->proxies, get_variable, msg);
     forget_variables(w);
@@ -237,7 +236,8 @@ static int make_upstream(struct worker_process *w, struct errmsg *msg) {
         r = resolver_new(w->role.base, &resolving, &w->resolver, msg);
     if (r < 0)
         return r;
-    struct upstream_config config = {w->role.base, w->resolver, w->tls, &w->proxies, w->limits.connect_ms};
+    struct upstream_config config = {w->role.base, w->resolver, w->roots,
+                                     w->extra,     &w->proxies, w->limits.connect_ms};
     w->upstream = upstream_new(&config);
     return w->upstream ? 0 : errmsg_set(msg, ERR_NOMEM, "out of memory");
 }
@@ -272,7 +272,7 @@ static int load_roots(struct worker_process *w, struct msg_in *m) {
     struct errmsg msg = {""};
     int r = msg_end(m);
     if (r == 0) {
-        r = make_tls(w, roots_fd, extra_fd, &msg);
+        r = map_roots(w, roots_fd, extra_fd, &msg);
         if (r == 0)
             r = make_upstream(w, &msg);
         if (r < 0)
@@ -516,7 +516,7 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
     case IPC_ADD_RESOLVE: return w->engine ? ERR_PEER : add_resolve(w, m);
     case IPC_ADD_TIME_LIMIT: return w->engine ? ERR_PEER : add_time_limit(w, m);
     case IPC_ADD_VARIABLE: return w->engine ? ERR_PEER : add_variable(w, m);
-    case IPC_ROOTS: return w->tls ? ERR_PEER : load_roots(w, m);
+    case IPC_ROOTS: return w->upstream ? ERR_PEER : load_roots(w, m);
     case IPC_START: return w->engine ? ERR_PEER : start(w, m);
     case IPC_SANDBOX: return w->engine ? add_sandbox(w, m) : ERR_PEER;
     case IPC_SANDBOX_END: return w->engine ? end_sandbox(w, m) : ERR_PEER;
@@ -558,7 +558,6 @@ static int worker_run(void) {
     resolver_free(w->resolver);
     if (w->recorder)
         recorder_free(w->recorder);
-    SSL_CTX_free(w->tls);
     memory_file_unmap(&w->roots);
     memory_file_unmap(&w->extra);
     proxyenv_release(&w->proxies);

@@ -360,11 +360,12 @@ struct upstream *upstream_new(const struct upstream_config *config) {
     u->config = *config;
     if (!u->config.connect_ms)
         u->config.connect_ms = UPSTREAM_CONNECT_MS;
-    SSL_CTX_sess_set_new_cb(config->tls, site_session_made);
     return u;
 }
 
 void upstream_free(struct upstream *u) {
+    if (u)
+        SSL_CTX_free(u->tls);
     free(u);
 }
 

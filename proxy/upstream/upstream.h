@@ -65,8 +65,9 @@ struct upstream;
 
 struct upstream_config {
     struct event_base *base;
-    struct resolver *resolver;      /* borrowed */
-    struct ssl_ctx_st *tls;         /* borrowed; ca/upstream.h makes it, with the roots */
+    struct resolver *resolver; /* borrowed */
+    struct slice roots,
+        extra; /* who is trusted, as for ca_upstream_new; borrowed, read when a server is met */
     const struct proxyenv *proxies; /* borrowed; NULL: none */
     unsigned connect_ms;            /* until there is a verified connection; 0: UPSTREAM_CONNECT_MS */
 };

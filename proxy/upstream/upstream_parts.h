@@ -28,6 +28,7 @@
 
 struct upstream {
     struct upstream_config config;
+    SSL_CTX *tls;   /* made for the first connection that needs it */
     bool dns_works; /* an answer of a name server has come, at some time */
     uint64_t
         dns_absent_until; /* behind a proxy, a host without DNS is not asked again before (monotonic ms) */
@@ -165,8 +166,6 @@ void site_free(struct upstream_pool *p, struct site *site);
 /* Readies the io's TLS for the site: name, session, where new sessions go, whether HTTP/2 is offered. 0 or an error of
  * ca_upstream_prepare. */
 int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2);
-/* OpenSSL's callback: there is a session that may be resumed. 1: it is the site's now. */
-int site_session_made(SSL *ssl, SSL_SESSION *session);
 
 /* ---- upstream_idle.c ---- */
 

@@ -13,7 +13,8 @@
 
 /* --- sessions ----------------------------------------------------------------------------------------- */
 
-int site_session_made(SSL *ssl, SSL_SESSION *session) {
+/* OpenSSL has a session that may be resumed. 1: it is ours now. */
+static int on_session(SSL *ssl, SSL_SESSION *session) {
     struct site *site = SSL_get_app_data(ssl);
     if (!site)
         return 0;
@@ -43,9 +44,17 @@ static SSL_SESSION *site_session(struct site *site) {
     return NULL;
 }
 
+/* The context of all connections, or NULL. */
+static SSL_CTX *context(struct upstream *u) {
+    if (!u->tls && ca_upstream_new(u->config.roots, u->config.extra, &u->tls, NULL) == 0)
+        SSL_CTX_sess_set_new_cb(u->tls, on_session);
+    return u->tls;
+}
+
 int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) {
     struct slice offer = http2_alpn(http2);
-    SSL *ssl = SSL_new(u->config.tls);
+    SSL_CTX *tls = context(u);
+    SSL *ssl = tls ? SSL_new(tls) : NULL;
     if (!ssl)
         return ERR_NOMEM;
     SSL_set_connect_state(ssl);

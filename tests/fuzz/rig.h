@@ -108,7 +108,7 @@ static void rig_new(const char *policy, int front, const char *pin) {
     struct why *why;
     int fds[2];
     must(resolver_new(base, &resolving, &resolver, NULL) == 0, "a resolver");
-    struct upstream_config up = {.base = base, .resolver = resolver, .tls = SSL_CTX_new(TLS_client_method())};
+    struct upstream_config up = {.base = base, .resolver = resolver};
     must(msg_pair(fds) == 0, "a pair");
     (void)fds[1]; /* stays open: the scribe lives */
     must(vault_client_new(rig_no_keeper, NULL, &vault) == 0, "a client of the keeper");

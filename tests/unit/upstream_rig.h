@@ -73,7 +73,6 @@ static inline int free_roots(void **state) {
 struct rig {
     struct event_base *base;
     struct resolver *resolver;
-    SSL_CTX *tls;
     struct proxyenv proxies;
     struct upstream *upstream;
     struct upstream_pool *pool;
@@ -106,11 +105,10 @@ static inline void rig_open(struct rig *g, const char *hosts, const char *const 
     if (resolver_new(g->base, &config, &g->resolver, &msg))
         fail_msg("%s", msg.text);
     unlink(g->hosts);
-    assert_int_equal(ca_upstream_new(SLICE_NONE, ca_root_pem(good_root), &g->tls, &msg), 0);
     proxy_variable = proxy;
     assert_int_equal(proxyenv_load(&g->proxies, get_proxy, &msg), 0);
     struct upstream_config up = {
-        .base = g->base, .resolver = g->resolver, .tls = g->tls, .proxies = &g->proxies};
+        .base = g->base, .resolver = g->resolver, .extra = ca_root_pem(good_root), .proxies = &g->proxies};
     g->upstream = upstream_new(&up);
     g->pool = upstream_pool_new(g->upstream);
 }
@@ -119,7 +117,6 @@ static inline void rig_close(struct rig *g) {
     upstream_pool_free(g->pool);
     upstream_free(g->upstream);
     resolver_free(g->resolver);
-    SSL_CTX_free(g->tls);
     proxyenv_release(&g->proxies);
     event_base_free(g->base);
 }
