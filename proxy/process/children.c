@@ -1,10 +1,12 @@
 #include "proxy/process/children.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +71,7 @@ static char **role_environment(const struct prepared *p, enum role role) {
 
 /* --- start-up --------------------------------------------------------------------------------------------------------- */
 
+static void drain_on(struct children *c);
 static void fail(struct children *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void fail(struct children *c, const char *format, ...) {
     char text[512];
@@ -337,7 +340,12 @@ static int on_message(struct channel *ctl, struct msg_in *m) {
     case IPC_DRAINED:
         /* before it was told to, an end is a failure, whatever it says */
         child->ending = child->ending || child->all->draining;
-        return msg_end(m);
+        child->drained = child->ending;
+        if (msg_end(m) < 0)
+            return ERR_PEER;
+        if (child->drained)
+            drain_on(child->all);
+        return 0;
     case IPC_BROKEN: return child->role == ROLE_KEEPER ? on_broken(child, m) : ERR_PEER;
     default: return ERR_PEER;
     }
@@ -353,7 +361,15 @@ static bool running(const struct children *c, enum role role) {
     return false;
 }
 
-/* Next step of draining: scribe and keeper end when no worker is left. The scribe knows by itself. */
+/* Whether one is left that may have something to record. */
+static bool draining_worker(const struct children *c) {
+    for (size_t i = 0; i < c->n; i++)
+        if (c->list[i].role == ROLE_WORKER && c->list[i].pid && !c->list[i].drained)
+            return true;
+    return false;
+}
+
+/* Next step of draining: scribe and keeper end when all workers have said their last. */
 static void drain_on(struct children *c) {
     if (!c->draining)
         return;
@@ -362,7 +378,7 @@ static void drain_on(struct children *c) {
         return;
     }
     c->ops->going(c->arg);
-    if (running(c, ROLE_WORKER))
+    if (draining_worker(c))
         return;
     struct child *keeper = find_child(c, ROLE_KEEPER), *scribe = find_child(c, ROLE_SCRIBE);
     if (keeper && keeper->pid && !keeper->ending) {
@@ -377,14 +393,14 @@ static void drain_on(struct children *c) {
 
 /* Waits for one child, at most `ms`. */
 static bool wait_child(pid_t pid, int *status, int ms) {
-    for (;; ms--) {
-        pid_t r = waitpid(pid, status, WNOHANG);
-        if (r == pid || (r < 0 && errno == ECHILD))
-            return true;
-        if (ms <= 0)
-            return false;
-        usleep(1000);
+    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (p.fd >= 0) {
+        while (poll(&p, 1, ms) < 0 && errno == EINTR)
+            continue;
+        close(p.fd);
     }
+    pid_t r = waitpid(pid, status, WNOHANG);
+    return r == pid || (r < 0 && errno == ECHILD);
 }
 
 /* A role has ended since another one did: that one's is the failure to be told. What it said of it was sent before its sockets

@@ -25,7 +25,8 @@ struct child {
     pid_t pid;       /* 0: not running */
     struct channel ctl;
     bool ready;
-    bool ending; /* it was told to end, or has said that it does: its end is no failure */
+    bool ending;  /* it was told to end, or has said that it does: its end is no failure */
+    bool drained; /* it has said that nothing follows */
 };
 
 #define CHILDREN_MAX (CONFIG_WORKERS_MAX + 2)

@@ -68,10 +68,20 @@ static void say(const char *text) {
 
 static const struct timeval end_limit = {SUPERVISOR_END_MS / 1000, SUPERVISOR_END_MS % 1000 * 1000};
 
+/* After this nothing of the sandbox is left, and the terminal is ours. Once is enough. */
+static void clear_away(struct supervisor *s) {
+    if (!s->sandboxed)
+        return;
+    sandbox_release(&s->sandbox);
+    s->sandboxed = false;
+    terminal_take_back();
+}
+
 /* May be said more than once, by whoever has ended last. */
 static void over(struct supervisor *s) {
     if (s->phase == PHASE_OVER)
         return;
+    clear_away(s);
     enter(s, PHASE_OVER);
     event_base_loopbreak(s->base);
 }
@@ -85,8 +95,9 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     over(s);
 }
 
-/* The one way to the end. The sandbox goes first: whatever happened, nothing in it runs on. */
-static void finish(struct supervisor *s, int status) {
+/* The one way to the end. The sandbox is ended first: whatever happened, nothing in it runs on. The roles end while the kernel clears it
+ * away. */
+static void end(struct supervisor *s, int status) {
     if (s->phase >= PHASE_ENDING)
         return;
     bool started = s->phase == PHASE_RUNNING;
@@ -98,17 +109,18 @@ static void finish(struct supervisor *s, int status) {
         event_del(s->sandbox_event);
     if (s->sandboxed)
         sandbox_kill(&s->sandbox);
-    /* the roles end while the kernel clears the sandbox away */
-    if (started)
-        children_drain(&s->children);
-    if (s->sandboxed)
-        sandbox_release(&s->sandbox);
-    s->sandboxed = false;
-    terminal_take_back();
     s->deadline = event_new(s->base, -1, 0, on_deadline, s);
     /* where no command ran there is nothing to be recorded, and nobody to wait for */
     if (!started || !s->deadline || event_add(s->deadline, &end_limit) < 0)
         over(s);
+    else
+        children_drain(&s->children);
+}
+
+/* The same where there is something to be said of it, which comes after all that the sandbox may have said. */
+static void finish(struct supervisor *s, int status) {
+    end(s, status);
+    clear_away(s);
 }
 
 static void on_going(void *arg) {
@@ -150,8 +162,8 @@ static void on_sandbox(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     while (s->phase == PHASE_RUNNING && sandbox_event(&s->sandbox, &event) == 0) {
         switch (event.kind) {
-        case SANDBOX_EXITED: finish(s, event.value); break;
-        case SANDBOX_KILLED: finish(s, 128 + event.value); break;
+        case SANDBOX_EXITED: end(s, event.value); break;
+        case SANDBOX_KILLED: end(s, 128 + event.value); break;
         case SANDBOX_STOPPED: on_stopped(s, event.value); break;
         case SANDBOX_CONTINUED: break;
         case SANDBOX_EXEC_FAILED:
