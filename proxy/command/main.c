@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "netns/sandbox.h"
 #include "proxy/command/commands.h"
-#include "proxy/process/role.h"
-#include "proxy/process/roles.h"
 
 const struct command commands[] = {
     {"run", command_run, "run a command whose only way out is exeat"},
@@ -47,9 +45,6 @@ int main(int argc, char **argv) {
         return EXIT_FAILED;
     if (argc == 2 && strcmp(argv[1], SANDBOX_ROLE) == 0)
         return netns_init_main(SANDBOX_ROLE_FD);
-    int status = role_main(argc, argv, "scribe", scribe_run);
-    if (status >= 0)
-        return status;
     log_setup(NULL, LOG_LEVEL_WARN);
     if (argc < 2) {
         fputs("exeat: no command given; try 'exeat --help'\n", stderr);

@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "proxy/process/ipc.h"
-#include "proxy/process/roles.h"
+#include "proxy/process/role.h"
 #include "proxy/process/sources.h"
 #include "proxy/record/ring.h"
 

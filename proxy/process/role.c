@@ -1,6 +1,5 @@
 #include "proxy/process/role.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -8,70 +7,42 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "proxy/process/ipc.h"
 
-#ifdef __SANITIZE_ADDRESS__
-/* Looking for leaks takes longer at every end than most tests do; the soak asks for it, by ASAN_OPTIONS. And the limit for core
- * dumps is the command's as it is the user's: the sanitizer would set it to nothing. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) {
-    return "detect_leaks=0:disable_coredump=0";
-}
-
-size_t __sanitizer_get_current_allocated_bytes(void); /* not in gcc's headers */
-
-/* What is allocated, told to standard error on SIGURG: the soak looks for growth by it. What the process takes
- * of the system is no measure in such a build: freed memory and where each piece was allocated are kept as
- * well. (The supervisor's own handler comes in this one's place.) */
-static void on_ask_held(int sig) {
-    char text[96];
-    struct timespec now = {0};
-    int saved = errno;
-    (void)sig;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int n =
-        snprintf(text, sizeof text, "exeat: process %d holds %zu bytes at %.3f\n", (int)getpid(),
-                 __sanitizer_get_current_allocated_bytes(), (double)now.tv_sec + (double)now.tv_nsec / 1e9);
-    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
-        text[0] = '\0'; /* nobody reads it: nothing to be done */
-    errno = saved;
-}
-
-__attribute__((constructor)) static void tell_held(void) {
-    struct sigaction on_ask = {.sa_handler = on_ask_held, .sa_flags = SA_RESTART};
-    sigaction(SIGURG, &on_ask, NULL);
-}
-#endif
-
-static int refuse(const char *why) {
-    log_error("%s", why);
-    return 1;
-}
-
-int role_main(int argc, char **argv, const char *name, int (*run)(void)) {
+/* The supervisor's process, or 0 if somebody else has started this. */
+static pid_t started_by(int argc, char **argv, const char *name) {
     int type = 0;
     socklen_t n = sizeof type;
     uint64_t parent;
-    struct errmsg msg;
     if (argc != 4 || strncmp(argv[1], ROLE_OPTION, strlen(ROLE_OPTION)) != 0 ||
-        strcmp(argv[1] + strlen(ROLE_OPTION), name) != 0)
-        return -1;
-    if (getsockopt(IPC_FD, SOL_SOCKET, SO_TYPE, &type, &n) < 0 || type != SOCK_SEQPACKET)
-        return -1; /* somebody typed it */
-    if (!slice_u64(slice_str(argv[2]), INT_MAX, &parent) || parent == 0)
-        return -1;
+        strcmp(argv[1] + strlen(ROLE_OPTION), name) != 0 ||
+        getsockopt(IPC_FD, SOL_SOCKET, SO_TYPE, &type, &n) < 0 || type != SOCK_SEQPACKET ||
+        !slice_u64(slice_str(argv[2]), INT_MAX, &parent))
+        return 0;
+    return (pid_t)parent;
+}
+
+int role_main(int argc, char **argv, const char *name, int (*run)(void)) {
+    struct errmsg msg;
+    pid_t parent = started_by(argc, argv, name);
+    if (parent == 0) {
+        fprintf(stderr, "exeat-%s: a part of exeat(1), which starts it\n", name);
+        return 2;
+    }
     prctl(PR_SET_NAME, name);
     fcntl(IPC_FD, F_SETFD, FD_CLOEXEC);
     log_setup(name, LOG_LEVEL_WARN);
-    if (strcmp(argv[3], PACKAGE_VERSION) != 0)
-        return refuse("this part of exeat is of another version than exeat itself: install all of one");
-    if (confine_begin((pid_t)parent, &msg) < 0)
-        return refuse(msg.text);
-    return run();
+    int r =
+        strcmp(argv[3], PACKAGE_VERSION) == 0
+            ? confine_begin(parent, &msg)
+            : errmsg_set(&msg, ERR_UNSUPPORTED,
+                         "this part of exeat is of another version than exeat itself: install all of one");
+    if (r == 0)
+        return run();
+    log_error("%s", msg.text);
+    return 1;
 }
 
 int role_open(struct role_base *b, const struct channel_ops *ops, void *arg) {

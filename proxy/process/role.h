@@ -20,11 +20,11 @@ struct role_base {
 /* How spawn_role starts a role: exeat --role=NAME SUPERVISOR-PID VERSION, with the socket at IPC_FD. */
 #define ROLE_OPTION "--role="
 
-/* If the program was started so as the role `name`: confine_begin, then run(), whose exit status is returned; else -1. main()'s first
- * call. */
+/* main() of the role `name`: confine_begin, then run(), whose exit status is returned: when it was told to end, or the supervisor is gone. */
 int role_main(int argc, char **argv, const char *name, int (*run)(void));
-/* main() of a program that is this role and nothing else, and uses OpenSSL. */
-int role_program(int argc, char **argv, const char *name, int (*run)(void));
+
+/* Exit status of a role that ends because another role is gone: the supervisor tells of the other one. */
+#define ROLE_PEER_GONE 3
 
 /* `message` gets what the supervisor sends; when the supervisor is gone, the loop ends. 0 or ERR_NOMEM. */
 int role_open(struct role_base *b, const struct channel_ops *ops, void *arg);

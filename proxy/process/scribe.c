@@ -13,7 +13,6 @@
 #include "proxy/process/config.h"
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
-#include "proxy/process/roles.h"
 
 #define SCRIBE_REST_MS 40 /* what workers record within it is written together */
 #define SCRIBE_LOOKS   3  /* after so many that find nothing a worker has to wake the scribe */
@@ -222,7 +221,7 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
 
 static const struct channel_ops supervisor_ops = {on_supervisor, role_supervisor_gone};
 
-int scribe_run(void) {
+static int scribe_run(void) {
     static struct scribe_process s;
     role_outlives(); /* what workers have to say at their end is still to be written */
     if (role_open(&s.role, &supervisor_ops, &s) < 0)
@@ -236,4 +235,8 @@ int scribe_run(void) {
         event_free(s.look);
     sinks_free(s.sinks);
     return role_close(&s.role);
+}
+
+int main(int argc, char **argv) {
+    return role_main(argc, argv, "scribe", scribe_run);
 }

@@ -17,16 +17,11 @@
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
 
-static const struct {
-    const char *name, *program; /* NULL: this one */
-} roles[ROLE_COUNT] = {
-    [ROLE_KEEPER] = {"keeper", "exeat-keeper"},
-    [ROLE_WORKER] = {"worker", "exeat-worker"},
-    [ROLE_SCRIBE] = {"scribe", NULL},
-};
+static const char *const names[ROLE_COUNT] = {
+    [ROLE_KEEPER] = "keeper", [ROLE_WORKER] = "worker", [ROLE_SCRIBE] = "scribe"};
 
 const char *role_name(enum role role) {
-    return roles[role].name;
+    return names[role];
 }
 
 /* --- which program ---------------------------------------------------------------------------------------------------- */
@@ -55,11 +50,8 @@ static bool trusted(int fd) {
 
 /* The program of a role: of this very build, beside this one, or where `make install` puts it. */
 static int open_program(enum role role, struct errmsg *msg) {
-    const char *name = roles[role].program;
-    if (!name) {
-        int self = open(SELF, O_RDONLY | O_CLOEXEC);
-        return self >= 0 ? self : errmsg_errno(msg, ERR_IO, SELF " can't be opened (is /proc mounted?)");
-    }
+    char name[32];
+    snprintf(name, sizeof name, "exeat-%s", names[role]);
     char *path = beside(name);
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     free(path);
@@ -112,7 +104,7 @@ static void child_exec(int program, int socket, pid_t parent, char *const argv[]
 
 int spawn_role(enum role role, char *const env[], pid_t *pid, int *fd, struct errmsg *msg) {
     char option[32], parent[16], version[] = PACKAGE_VERSION;
-    snprintf(option, sizeof option, ROLE_OPTION "%s", roles[role].name);
+    snprintf(option, sizeof option, ROLE_OPTION "%s", names[role]);
     snprintf(parent, sizeof parent, "%d", (int)getpid());
     char name[] = "exeat";
     char *argv[] = {name, option, parent, version, NULL};
@@ -139,7 +131,7 @@ int spawn_role(enum role role, char *const env[], pid_t *pid, int *fd, struct er
     close(pair[1]);
     errno = saved;
     if (child < 0) {
-        errmsg_errno(msg, ERR_IO, "the %s can't be started", roles[role].name);
+        errmsg_errno(msg, ERR_IO, "the %s can't be started", names[role]);
         close(pair[0]);
         return ERR_IO;
     }

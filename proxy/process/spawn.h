@@ -1,7 +1,8 @@
 /*
- * Starting a role: a fork and an exec, so that nothing of the supervisor's memory, environment or descriptors is inherited. Keeper and
- * worker are programs of their own, exeat-keeper and exeat-worker: to load OpenSSL and what else they alone use takes longer than all the
- * rest of a start, and the keeper holds no line of code that reads what is hostile. The scribe is this very program.
+ * Starting a role: a fork and an exec, so that nothing of the supervisor's memory, environment or descriptors is inherited. Each is a
+ * program of its own, exeat-keeper, exeat-worker and exeat-scribe, with the libraries that it needs: to load all into each takes longer
+ * than all the rest of a start, and so the keeper holds no line of code that reads what is hostile. They are looked for beside this
+ * program, where they must have its owner, and where `make install` puts them.
  *
  * The role runs in a session of its own, where no terminal's signal reaches it, with SIGKILL as the signal of its parent's death; it has
  * /dev/null as input and output, the supervisor's standard error, the socket to the supervisor at descriptor IPC_FD, and nothing else.

@@ -28,7 +28,6 @@
 #include "proxy/process/config.h"
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
-#include "proxy/process/roles.h"
 #include "proxy/process/sources.h"
 #include "vault/bindings.h"
 #include "vault/client.h"
@@ -228,7 +227,11 @@ static int map_roots(struct worker_process *w, int roots_fd, int extra_fd, struc
 /* What reads files, or needs calls that are forbidden later. Of OpenSSL that is the host's settings alone: contexts are made when they are
  * needed. */
 static int make_upstream(struct worker_process *w, struct errmsg *msg) {
-    OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CONFIG, NULL);
+    uint64_t options = OPENSSL_INIT_LOAD_CONFIG;
+#ifndef __SANITIZE_ADDRESS__ /* a search for leaks would find what it keeps */
+    options |= OPENSSL_INIT_NO_ATEXIT;
+#endif
+    OPENSSL_init_crypto(options, NULL);
     struct resolver_config resolving = {.pins = (const char *const *)w->resolves, .npins = w->nresolves};
     int r = proxyenv_load(&w->proxies, get_variable, msg);
     forget_variables(w);
@@ -568,5 +571,5 @@ static int worker_run(void) {
 }
 
 int main(int argc, char **argv) {
-    return role_program(argc, argv, "worker", worker_run);
+    return role_main(argc, argv, "worker", worker_run);
 }

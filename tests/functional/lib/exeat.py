@@ -30,7 +30,7 @@ def program():
         if not os.access(built, os.X_OK):
             raise AssertionError("no program at %s: make, or set EXEAT" % built)
         _program = os.path.join(work.base(), "exeat")
-        for part in ("", "-keeper", "-worker"):
+        for part in ("", "-keeper", "-worker", "-scribe"):
             shutil.copy(built + part, _program + part)
             os.chmod(_program + part, 0o755)
     return _program
