@@ -9,7 +9,7 @@ from gitserver import GitServer
 from memory import resident
 from pki import Pki
 from raw import Closed
-from servers import RawServer
+from servers import RawServer, response
 
 pki = Pki()
 BLOCK = b"x" * 65536
@@ -33,11 +33,12 @@ class Endless:
             return
 
 
-def download(t, clients, seconds=4):
+def download(t, clients, seconds=20, version="--http1.1", scheme="https"):
     endless = Endless()
-    server = t.use(RawServer(endless, tls=pki.leaf("a.test")))
-    command = "for i in $(seq %d); do curl -s -o /dev/null --limit-rate 1M --max-time 60 https://a.test/ok & done; wait" % clients
-    with exeat.Sandbox("allow GET https://a.test/**\n", command, resolve=[server.resolve("a.test")], upstream_ca=pki.ca) as sandbox:
+    server = t.use(RawServer(endless, tls=pki.leaf("a.test") if scheme == "https" else None))
+    command = "for i in $(seq %d); do curl -s -o /dev/null %s --limit-rate 1M --max-time 100 %s://a.test/ok & done; wait" % (clients, version, scheme)
+    resolve = [server.resolve("a.test", 443 if scheme == "https" else 80)]
+    with exeat.Sandbox("allow GET %s://a.test/**\n" % scheme, command, resolve=resolve, upstream_ca=pki.ca) as sandbox:
         tap.eventually(lambda: len(server.connections) >= clients, 30)
         time.sleep(2)
         before, sent = resident(sandbox.pid), endless.sent
@@ -47,7 +48,7 @@ def download(t, clients, seconds=4):
     return before, after, sent, later
 
 
-@tap.test(timeout=60)
+@tap.test(timeout=120)
 def one_slow_reader(t):
     before, after, sent, later = download(t, 1)
     tap.ok(later > sent, "nothing flows")
@@ -55,12 +56,40 @@ def one_slow_reader(t):
     tap.ok(before > 0 and after < before + 2048, "%d KiB, then %d KiB" % (before, after))
 
 
-@tap.test(timeout=60)
+@tap.test(timeout=120)
+def readers_of_other_kinds(t):
+    """Of HTTP/2, and of HTTP in clear."""
+    for kind in ({"version": "--http2"}, {"scheme": "http"}):
+        before, after, sent, later = download(t, 4, seconds=5, **kind)
+        tap.ok(later > sent, "nothing flows")
+        tap.ok(later < 4 * 64 << 20, "the origin could send %d bytes ahead" % later)
+        tap.ok(before > 0 and after < before + 4 * 2048, "%r: %d KiB, then %d KiB" % (kind, before, after))
+
+
+@tap.test(timeout=120)
 def fifty_slow_readers(t):
     before, after, sent, later = download(t, 50)
     tap.ok(later > sent, "nothing flows")
     tap.ok(before > 0 and after < before + 50 * 256, "%d KiB, then %d KiB" % (before, after))
     tap.ok(after < 50 * 1024 + 16384, "%d KiB" % after)
+
+
+class Slow:
+    """Of a body it takes so many bytes a second at most; `taken` counts."""
+
+    def __init__(self, rate):
+        self.rate = rate
+        self.taken = 0
+
+    def __call__(self, connection):
+        fast = connection.recv
+
+        def slow(size=65536):
+            data = fast(size)
+            self.taken += len(data)
+            time.sleep(len(data) / self.rate)
+            return data
+        connection.recv = slow
 
 
 class SlowGit(GitServer):
@@ -102,6 +131,37 @@ def a_big_push_to_a_slow_origin(t):
     tap.equal(git.refs("acme/app.git")["refs/heads/big"], r.out.strip())
     tap.ok(git.taken > 11 << 20 and samples > 20, "%d bytes in %d looks" % (git.taken, samples))
     tap.ok(before > 0 and most < before + 4096, "%d KiB, then %d KiB" % (before, most))
+
+
+def watched(sandbox, slow, timeout):
+    """The memory when it has begun and the most of it, while `slow` took something, and what is left of the run."""
+    tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")) or sandbox.process.poll() is not None, timeout)
+    before = most = resident(sandbox.pid)
+    samples = 0
+    while sandbox.process.poll() is None:
+        time.sleep(0.05)
+        if slow.taken:
+            most, samples = max(most, resident(sandbox.pid)), samples + 1
+    print("# %d KiB, at most %d KiB in %d looks, %d bytes" % (before, most, samples, slow.taken))
+    return before, most, samples, sandbox.wait(10)
+
+
+@tap.test(timeout=120)
+def an_upload_to_a_slow_origin(t):
+    for version in ("--http1.1", "--http2"):
+        slow = Slow(20 << 20)
+
+        def answer(connection, request, slow=slow):
+            slow(connection)
+            connection.read_body(request, on_data=lambda data: None)
+            connection.send(response(200, "ok"))
+        server = t.use(RawServer(answer, tls=pki.leaf("a.test")))
+        command = ": > began; head -c 40000000 /dev/zero | curl -sS %s -H Expect: -T - https://a.test/ok" % version
+        with exeat.Sandbox("allow PUT https://a.test/**\n", command, resolve=[server.resolve("a.test")], upstream_ca=pki.ca) as sandbox:
+            before, most, samples, r = watched(sandbox, slow, 60)
+        tap.equal((r.code, r.out), (0, "ok"), r.err)
+        tap.ok(slow.taken >= 40000000 and samples > 20, "%d bytes in %d looks" % (slow.taken, samples))
+        tap.ok(before > 0 and most < before + 4096, "%s: %d KiB, then %d KiB" % (version, before, most))
 
 
 tap.main()
