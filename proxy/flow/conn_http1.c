@@ -445,8 +445,10 @@ static void h1_flush(struct xchg *x) {
 
 static void h1_end(struct xchg *x, const struct http_field *trailers, size_t n) {
     struct conn *conn = x->conn;
-    if (conn->chunked_out)
-        http1_chunk_end(io_queue(conn->io), trailers, n, NULL, 0);
+    if (conn->chunked_out && http1_chunk_end(io_queue(conn->io), trailers, n, NULL, 0)) {
+        conn_close(conn); /* what comes next would be taken for the rest of this answer */
+        return;
+    }
     h1_flush(x); /* before all that is to be done at an exchange's end */
     if (x->status == 101 && conn->state == CONN_HTTP)
         io_shutdown(conn->io); /* the way back stays open */

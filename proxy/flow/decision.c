@@ -1,9 +1,20 @@
 #include "proxy/flow/decision.h"
 
+#include <assert.h>
+
 #include "base/clock.h"
 #include "proxy/record/recorder.h"
 #include "proxy/flow/state.h"
 #include "proxy/record/why.h"
+
+static void decision_enter(struct decision *d, enum decision_state state) {
+    static const uint8_t legal[DECISION_STATES] = {
+        [DECISION_OPEN] = 1 << DECISION_TOLD,
+        [DECISION_TOLD] = 1 << DECISION_OVER,
+    };
+    assert(legal[d->state] & 1 << state);
+    d->state = state;
+}
 
 void decision_begin(struct decision *d) {
     *d = (struct decision){.id = ulid_new(), .began = clock_monotonic_ms()};
@@ -18,9 +29,9 @@ static void decision_fill(struct box *box, const struct decision *d, struct reco
 }
 
 void decision_verdict(struct box *box, struct decision *d, struct record *r, struct slice hint) {
-    if (d->verdict_sent)
+    if (d->state != DECISION_OPEN)
         return;
-    d->verdict_sent = true;
+    decision_enter(d, DECISION_TOLD);
     decision_fill(box, d, r, RECORD_VERDICT);
     if (r->denied)
         box->engine->stats.denied++;
@@ -36,9 +47,9 @@ void decision_errand(struct box *box, struct decision *d, struct record *r) {
 }
 
 void decision_outcome(struct box *box, struct decision *d, struct record *r) {
-    if (!d->verdict_sent || d->outcome_sent)
+    if (d->state != DECISION_TOLD)
         return;
-    d->outcome_sent = true;
+    decision_enter(d, DECISION_OVER);
     decision_fill(box, d, r, RECORD_OUTCOME);
     r->has |= RECORD_HAS_DURATION;
     r->duration_ms = clock_monotonic_ms() - d->began;

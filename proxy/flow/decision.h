@@ -2,7 +2,11 @@
  * Decisions on their way to the record, and to the memory of the last ones (why.h).
  *
  * A decision has one id (a ULID) from the moment when a request, or a connection without one, was read. The verdict is
- * handed over once, the outcome once after it; both functions see to "once" themselves.
+ * handed over once, the outcome once after it:
+ *
+ *     DECISION_OPEN --> DECISION_TOLD --> DECISION_OVER
+ *
+ * decision_enter() is the one writer; who comes a second time, or for the outcome before the verdict, is not heard.
  */
 #ifndef PROXY_FLOW_DECISION_H
 #define PROXY_FLOW_DECISION_H
@@ -13,10 +17,17 @@
 
 struct box;
 
+enum decision_state {
+    DECISION_OPEN, /* errands may be recorded, here and in TOLD */
+    DECISION_TOLD, /* the verdict is recorded */
+    DECISION_OVER, /* the outcome is, too */
+    DECISION_STATES
+};
+
 struct decision {
     struct ulid id;
     uint64_t began; /* monotonic ms */
-    bool verdict_sent, outcome_sent;
+    enum decision_state state;
     bool asked; /* errands went out for it */
 };
 

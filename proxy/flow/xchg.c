@@ -142,7 +142,7 @@ static void xchg_protocols(const struct xchg *x, struct record *r) {
 }
 
 void xchg_record(struct xchg *x, bool denied, const char *code, struct slice reason) {
-    if (x->decision.verdict_sent)
+    if (x->decision.state != DECISION_OPEN)
         return;
     struct buf *url = &x->box->engine->text2;
     char rule[RECORD_TEXT_MAX];
@@ -191,7 +191,7 @@ void xchg_end(struct xchg *x, bool whole) {
     if (x->state == XCHG_OVER)
         return;
     if (!x->internal) {
-        if (!x->decision.verdict_sent)
+        if (x->decision.state == DECISION_OPEN)
             xchg_record(x, true, x->trouble ? x->trouble : "aborted",
                         x->trouble ? slice_str(x->trouble_text) : SLICE("ended before it was decided"));
         xchg_record_outcome(x);

@@ -118,7 +118,10 @@ void http2_out_end(struct http2_out *out, const struct http_field *trailers, siz
             continue;
         for (size_t k = 0; k < trailers[i].name.n; k++)
             name[k] = ascii_lower(trailers[i].name.p[k]);
-        http2_list_add(&out->trailers, slice_make(name, trailers[i].name.n), trailers[i].value);
+        if (http2_list_add(&out->trailers, slice_make(name, trailers[i].name.n), trailers[i].value)) {
+            nghttp2_submit_rst_stream(out->session, NGHTTP2_FLAG_NONE, out->id, NGHTTP2_INTERNAL_ERROR);
+            return; /* a message without its trailers is not told as a whole one */
+        }
     }
     out->complete = true;
     out_resume(out);
