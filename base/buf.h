@@ -36,7 +36,7 @@ static inline struct slice buf_slice(const struct buf *b) {
 
 /* Makes room for `n` more bytes at the back. *room points at them; buf_commit says how many were written.
  * Returns 0, ERR_LIMIT or ERR_NOMEM. Invalidates slices taken before. */
-int buf_reserve(struct buf *b, size_t n, char **room);
+int buf_reserve(struct buf *b, size_t n, char **room) MUST_CHECK;
 void buf_commit(struct buf *b, size_t n);
 
 /* Takes `n` bytes off the front; n is at most buf_len. */

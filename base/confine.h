@@ -25,15 +25,15 @@ enum confine_role {
 };
 
 /* `parent` is the process that must live for this one to live; 0 skips that part. 0 or ERR_IO. */
-int confine_begin(pid_t parent, struct errmsg *msg);
+int confine_begin(pid_t parent, struct errmsg *msg) MUST_CHECK;
 
 /* 0, or ERR_IO / ERR_UNSUPPORTED (kernel without seccomp or Landlock) with a message: the caller must end. */
-int confine_role(enum confine_role role, struct errmsg *msg);
+int confine_role(enum confine_role role, struct errmsg *msg) MUST_CHECK;
 
 /* Whether this kernel offers Landlock; *abi gets the version. */
 int confine_landlock_abi(void);
 
 /* Takes every capability, the bounding set's too where permitted. Part of confine_role; init uses it by itself. */
-int confine_drop_capabilities(struct errmsg *msg);
+int confine_drop_capabilities(struct errmsg *msg) MUST_CHECK;
 
 #endif

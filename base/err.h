@@ -29,6 +29,10 @@ enum err {
     ERR_PEER = -17,        /* another process of ours broke the protocol */
 };
 
+/* Behind the prototype of a function whose error, if nobody looks at it, lets something pass that should not: what
+ * confines, checks, reads hostile bytes, writes what frames a message, or lends a secret. */
+#define MUST_CHECK __attribute__((warn_unused_result))
+
 #define ERRMSG_MAX 1024
 
 /* A message for people: one line, or a few, without a final line break. Always NUL-terminated. */

@@ -53,10 +53,10 @@ struct msg_in {
 
 /* Receives one message into `memory` (MSG_MAX bytes serve for all). 0; ERR_AGAIN; ERR_EOF; ERR_PEER (cut off, unknown version,
  * descriptors lost; those that came are closed); ERR_IO. */
-int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap);
+int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap) MUST_CHECK;
 
 /* Reads a message from bytes at hand, without descriptors (tests, fuzzing, queues). */
-int msg_parse(struct msg_in *m, const void *bytes, size_t n);
+int msg_parse(struct msg_in *m, const void *bytes, size_t n) MUST_CHECK;
 
 uint8_t msg_get_u8(struct msg_in *m);
 uint16_t msg_get_u16(struct msg_in *m);
@@ -64,10 +64,10 @@ uint32_t msg_get_u32(struct msg_in *m);
 uint64_t msg_get_u64(struct msg_in *m);
 struct slice msg_get_slice(struct msg_in *m);
 /* Ownership of the next descriptor passes to the caller; -1 and a sticky error when there is none. */
-int msg_get_fd(struct msg_in *m);
+int msg_get_fd(struct msg_in *m) MUST_CHECK;
 
 /* 0 when every field was there and nothing follows, else ERR_PEER. */
-int msg_end(const struct msg_in *m);
+int msg_end(const struct msg_in *m) MUST_CHECK;
 
 /* Closes the descriptors that nobody took. */
 void msg_close_fds(struct msg_in *m);

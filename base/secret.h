@@ -24,10 +24,10 @@ struct secret {
 };
 
 /* Copies `value` in; an earlier value is wiped. 0, ERR_LIMIT or ERR_NOMEM; on failure the secret is empty. */
-int secret_set(struct secret *s, struct slice value);
+int secret_set(struct secret *s, struct slice value) MUST_CHECK;
 
 /* Makes an empty secret with room for `cap` bytes, to be filled through `bytes` and `n` (readers of files and pipes). */
-int secret_reserve(struct secret *s, size_t cap);
+int secret_reserve(struct secret *s, size_t cap) MUST_CHECK;
 
 void secret_release(struct secret *s);
 

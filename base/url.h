@@ -55,14 +55,14 @@ struct slice url_host_bare(const struct url_host *h);
  * an IPv6 address with a zone or without brackets.
  * Returns 0, ERR_PARSE or ERR_AMBIGUOUS.
  */
-int url_host_parse(struct slice raw, struct url_host *out, struct errmsg *msg);
+int url_host_parse(struct slice raw, struct url_host *out, struct errmsg *msg) MUST_CHECK;
 
 /*
  * host[:port]. A user name before '@' is refused, as is a port that is empty, 0 or over 65535.
  * Without a port, *port becomes `default_port`.
  */
 int url_authority_parse(struct slice raw, uint16_t default_port, struct url_host *out, uint16_t *port,
-                        struct errmsg *msg);
+                        struct errmsg *msg) MUST_CHECK;
 
 /* Two notes about a path that has passed. */
 #define URL_PATH_ENCODED_SLASH 1u /* holds "%2F", which only a rule that spells it may match */
@@ -79,7 +79,7 @@ int url_authority_parse(struct slice raw, uint16_t default_port, struct url_host
  * What people need passes: "/@scope%2Fname", "/!azure/x/@v/list", '+', '~', ':', ';' elsewhere.
  * *flags (may be NULL) is set to the notes above. Returns 0, ERR_PARSE, ERR_AMBIGUOUS, ERR_LIMIT or ERR_NOMEM.
  */
-int url_path_canonical(struct slice raw, struct buf *out, unsigned *flags, struct errmsg *msg);
+int url_path_canonical(struct slice raw, struct buf *out, unsigned *flags, struct errmsg *msg) MUST_CHECK;
 
 /*
  * Reads one character of a path at raw.p[*at], moves *at behind it and returns it as it stands in the canonical form:
@@ -91,7 +91,7 @@ unsigned url_path_unit(struct slice raw, size_t *at);
 
 /* Checks a query (without its '?'): no control character, space or '#'. It is forwarded and judged as the bytes it
  * has; nothing in it is decoded or refused for its meaning, signatures live there. Returns 0 or ERR_PARSE. */
-int url_query_check(struct slice raw, struct errmsg *msg);
+int url_query_check(struct slice raw, struct errmsg *msg) MUST_CHECK;
 
 /* The parts of an absolute URL, borrowed from it. */
 struct url_parts {
@@ -104,7 +104,7 @@ struct url_parts {
 
 /* Splits "http://…" or "https://…" (scheme in any case). Checks nothing beyond the scheme and the presence of an
  * authority. Returns 0 or ERR_PARSE. */
-int url_split(struct slice raw, struct url_parts *out, struct errmsg *msg);
+int url_split(struct slice raw, struct url_parts *out, struct errmsg *msg) MUST_CHECK;
 
 /* Splits an origin-form target at its first '?'. */
 void url_target_split(struct slice target, struct slice *path, struct slice *query, bool *has_query);

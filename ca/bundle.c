@@ -282,11 +282,12 @@ int ca_bundle_jks(struct slice pem, uint64_t now_ms, struct buf *out, struct err
     size_t from = buf_len(out);
     char *room;
     /* at once, or it moves as it grows; base64 is longer than what is put in its place */
-    (void)buf_reserve(out, pem.n, &room);
+    int r = buf_reserve(out, pem.n, &room);
     put_be(out, JKS_MAGIC, 4);
     put_be(out, JKS_VERSION, 4);
     put_be(out, 0, 4); /* their number, once it is known */
-    int r = pem_each(pem, put_cert, &j);
+    if (r == 0)
+        r = pem_each(pem, put_cert, &j);
     if (r == 0 && !out->failed) {
         uint32_t n = htonl(j.n);
         memcpy(out->data + out->start + from + 8, &n, sizeof n);

@@ -46,7 +46,7 @@ struct ca_root;
  *   ERR_UNSUPPORTED  the key is encrypted, or of a kind that clients refuse
  *   ERR_IO, ERR_CRYPTO, ERR_NOMEM
  */
-int ca_root_open(int dirfd, int64_t now, struct ca_root **out, struct errmsg *msg);
+int ca_root_open(int dirfd, int64_t now, struct ca_root **out, struct errmsg *msg) MUST_CHECK;
 void ca_root_free(struct ca_root *root);
 
 /* The certificate as PEM, borrowed. No secret. */
@@ -67,11 +67,11 @@ int64_t ca_root_not_after(const struct ca_root *root);
  * ERR_LIMIT or ERR_NOMEM; on failure `der` is unchanged.
  */
 int ca_mint(struct ca_root *root, struct slice name, struct slice spki, int64_t now, struct buf *der,
-            struct errmsg *msg);
+            struct errmsg *msg) MUST_CHECK;
 
 /* The same with a life of `life` seconds from `now` on, back-dating not counted: for tests of expiry. */
 int ca_mint_for(struct ca_root *root, struct slice name, struct slice spki, int64_t now, int64_t life,
-                struct buf *der, struct errmsg *msg);
+                struct buf *der, struct errmsg *msg) MUST_CHECK;
 
 /* Appends the certificate in the directory `dirfd`, ca.pem alone, without touching the key: for `exeat ca`
  * and the like. Returns 0, ERR_NOTFOUND, ERR_IO or ERR_LIMIT. */

@@ -16,7 +16,7 @@
  * internal storage (set SSL_CTX_sess_set_new_cb to keep sessions; hand them to ca_upstream_prepare). Returns 0
  * and a context that the caller frees by SSL_CTX_free, ERR_PARSE, ERR_CRYPTO or ERR_NOMEM.
  */
-int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg);
+int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg) MUST_CHECK;
 
 /*
  * Readies one connection to `host` (canonical, base/url.h): the server's certificate must name it (a name:
@@ -24,7 +24,7 @@ int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struc
  * for a name, not for an address. `session` (may be NULL) is offered for resumption; it must come from a
  * connection to the same host and port. Returns 0, ERR_PARSE (no host) or ERR_CRYPTO.
  */
-int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session);
+int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session) MUST_CHECK;
 
 /* After a failed handshake: why the certificate was refused ("certificate has expired", "hostname mismatch"),
  * or NULL if that was not the reason. */

@@ -8,6 +8,6 @@
  * it could read the raw disk, or set core_pattern to a program that the kernel runs outside. Devices work nowhere but in a new
  * /dev that holds harmless ones; /sys and the settings in /proc are read-only. A /proc of a nested container can't be
  * mounted then, the kernel sees to that. */
-int devices_setup(struct stage *stage, struct errmsg *msg);
+int devices_setup(struct stage *stage, struct errmsg *msg) MUST_CHECK;
 
 #endif

@@ -19,6 +19,6 @@
  * socket(2) work.
  * The caller has CAP_SYS_ADMIN in its user namespace, so no_new_privs is not set and `su` works. 0 or ERR_UNSUPPORTED.
  */
-int guard_load(struct errmsg *msg);
+int guard_load(struct errmsg *msg) MUST_CHECK;
 
 #endif

@@ -10,7 +10,7 @@
 /* In the namespace of the caller: lo up, NAMES_OWN4 and PREFIX::ffff:ffff:ffff:ffff on it, everything routed to it, ports under 1024 and
  * ping sockets for all. *ipv6 tells whether IPv6 is there; a host without it is served, one where only
  * a part of it can be set up is not. 0, ERR_UNSUPPORTED or ERR_IO. */
-int link_setup(const uint8_t prefix6[8], bool root, bool *ipv6, struct errmsg *msg);
+int link_setup(const uint8_t prefix6[8], bool root, bool *ipv6, struct errmsg *msg) MUST_CHECK;
 
 /* The sandbox's own IPv6 address. */
 void link_own6(const uint8_t prefix6[8], uint8_t out[16]);

@@ -10,7 +10,8 @@ struct listen_ports {
 };
 
 /* 0 or ERR_IO. On failure nothing stays open. */
-int listen_open(bool ipv6, struct sandbox_listeners *out, struct listen_ports *ports, struct errmsg *msg);
+int listen_open(bool ipv6, struct sandbox_listeners *out, struct listen_ports *ports,
+                struct errmsg *msg) MUST_CHECK;
 
 void listen_close(struct sandbox_listeners *listeners);
 

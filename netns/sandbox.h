@@ -117,18 +117,18 @@ struct sandbox {
  *   ERR_IO …         other
  * On failure nothing is left and `sb` needs no release. */
 #define SANDBOX_START_MS 20000
-int sandbox_start(const struct sandbox_spec *spec, struct sandbox *sb, struct errmsg *msg);
+int sandbox_start(const struct sandbox_spec *spec, struct sandbox *sb, struct errmsg *msg) MUST_CHECK;
 
 /* Tells init what is to be trusted; it goes on by itself. Once. 0, or ERR_IO, ERR_LIMIT, ERR_EOF. */
-int sandbox_trust(struct sandbox *sb, const struct sandbox_trust *trust, struct errmsg *msg);
+int sandbox_trust(struct sandbox *sb, const struct sandbox_trust *trust, struct errmsg *msg) MUST_CHECK;
 
 /* Whether everything up to the command is made, which does not run yet: 0 and `listeners` and `ipv6` are good; ERR_AGAIN (not yet;
  * ask when `fd` is readable); or what went wrong, as for sandbox_start (ERR_USAGE is a working directory that is covered, too). Does
  * not block. The caller waits no longer than SANDBOX_START_MS. */
-int sandbox_ready(struct sandbox *sb, struct errmsg *msg);
+int sandbox_ready(struct sandbox *sb, struct errmsg *msg) MUST_CHECK;
 
 /* Lets the command run. 0 or ERR_EOF. */
-int sandbox_exec(struct sandbox *sb, struct errmsg *msg);
+int sandbox_exec(struct sandbox *sb, struct errmsg *msg) MUST_CHECK;
 
 enum sandbox_event_kind {
     SANDBOX_EXITED,      /* value: exit status; the command's processes are gone or about to be */
@@ -168,6 +168,6 @@ int netns_init_main(int fd);
 /* Where an accepted connection wanted to go. `direct` (may be NULL): it was made to the listener itself, so
  * by a client that uses it as an explicit proxy, or by mistake. 0 or ERR_IO. May be called from outside of the namespace. */
 struct addr;
-int netns_original_dst(int fd, struct addr *dst, bool *direct);
+int netns_original_dst(int fd, struct addr *dst, bool *direct) MUST_CHECK;
 
 #endif

@@ -48,9 +48,11 @@ int vault_client_new(int (*send)(void *arg, const struct msg_out *m), void *arg,
 void vault_client_free(struct vault_client *c);
 
 /* Each returns 0, and `r->done` follows, or an error, and it does not. */
-int vault_ask_mint(struct vault_client *c, struct vault_request *r, struct slice name, struct slice spki);
+int vault_ask_mint(struct vault_client *c, struct vault_request *r, struct slice name,
+                   struct slice spki) MUST_CHECK;
 int vault_ask_render(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
-                     struct slice credential, const struct vault_origin *origin, struct slice path);
+                     struct slice credential, const struct vault_origin *origin,
+                     struct slice path) MUST_CHECK;
 /*
  * What was rendered for this sandbox, credential and origin a moment ago (lease.h): then there is nothing to ask.
  * False: ask. Both slices are good until the next call of the client.
@@ -71,15 +73,16 @@ struct vault_keep {
 };
 /* The first of `list`, as many as fit a message: *taken says how many. */
 int vault_ask_keep(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
-                   const struct vault_keep *list, size_t n, size_t *taken);
-int vault_ask_recall(struct vault_client *c, struct vault_request *r, uint64_t sandbox, struct slice key);
+                   const struct vault_keep *list, size_t n, size_t *taken) MUST_CHECK;
+int vault_ask_recall(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
+                     struct slice key) MUST_CHECK;
 
 /* The marks of the vault's secrets from `from` on. The answer goes to marks_get, not to the client. */
 int vault_ask_marks(struct vault_client *c, uint32_t from);
 
 /* Does a place that looks like it, by mark number `mark`, hold the secret? `digest`: watch_digest of it. ERR_NOTFOUND: no. */
 int vault_ask_spot(struct vault_client *c, struct vault_request *r, uint64_t sandbox, uint32_t mark,
-                   struct slice digest);
+                   struct slice digest) MUST_CHECK;
 
 void vault_cancel(struct vault_request *r);
 

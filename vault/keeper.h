@@ -27,7 +27,7 @@ typedef int keeper_mint(void *arg, struct slice name, struct slice spki, struct 
 /* `vault` (resolved; NULL for none) is the caller's and outlives the keeper. 0 or ERR_NOMEM; ERR_LIMIT if the
  * vault is too large for its bindings to be told. */
 int keeper_new(const struct vault *vault, keeper_mint *mint, void *arg, struct keeper **out,
-               struct errmsg *msg);
+               struct errmsg *msg) MUST_CHECK;
 void keeper_free(struct keeper *k);
 
 /*
@@ -39,7 +39,7 @@ void keeper_free(struct keeper *k);
  * ERR_PEER (or ERR_NOMEM, ERR_LIMIT): close that peer. `msg` says what was wrong, fit for a log.
  */
 int keeper_handle(struct keeper *k, enum keeper_peer peer, struct msg_in *in, struct msg_out *out,
-                  void *memory, size_t cap, struct errmsg *msg);
+                  void *memory, size_t cap, struct errmsg *msg) MUST_CHECK;
 
 /* Overwrites what was written of an answer. */
 void keeper_wipe(struct msg_out *out);

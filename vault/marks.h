@@ -21,12 +21,12 @@ struct marks;
 enum marks_form { MARKS_PLAIN, MARKS_BASE64, MARKS_FORMS };
 
 /* 0, ERR_NOMEM, ERR_CRYPTO. */
-int marks_new(struct marks **out);
+int marks_new(struct marks **out) MUST_CHECK;
 void marks_free(struct marks *marks); /* NULL is fine */
 
 /* Adds what credential `number` is recognised by; earlier ones of it stay. 0; ERR_UNSUPPORTED: it can't be looked for;
  * ERR_NOMEM, ERR_LIMIT, ERR_CRYPTO: none or some were added. */
-int marks_add(struct marks *marks, uint32_t number, struct slice secret);
+int marks_add(struct marks *marks, uint32_t number, struct slice secret) MUST_CHECK;
 
 /* Whose mark `mark` is, if `digest` is the right one for it; in time that does not depend on where they differ. False: it
  * is not, or there is no such mark. */
@@ -44,7 +44,7 @@ struct marks_told {
 };
 
 /* Reads one such message: they come in order. 0, and all are there when n == total; ERR_PEER, ERR_NOMEM. */
-int marks_get(struct msg_in *m, struct marks_told *told);
+int marks_get(struct msg_in *m, struct marks_told *told) MUST_CHECK;
 void marks_told_release(struct marks_told *told);
 
 #endif

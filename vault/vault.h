@@ -40,7 +40,7 @@ struct vault;
  * write to, or whose owner is neither this user nor root, since who writes it names programs to run. Returns
  * 0, ERR_DENIED, ERR_IO or ERR_LIMIT.
  */
-int vault_read(const char *path, struct buf *text, struct errmsg *msg);
+int vault_read(const char *path, struct buf *text, struct errmsg *msg) MUST_CHECK;
 
 /*
  * Parses `text`. `name` is the file's name as the user gave it, for diagnostics; relative paths in the file
@@ -50,7 +50,7 @@ int vault_read(const char *path, struct buf *text, struct errmsg *msg);
  * an empty vault.
  */
 int vault_parse(const char *name, const char *folder, struct slice text, struct vault **out,
-                struct buf *diags);
+                struct buf *diags) MUST_CHECK;
 void vault_free(struct vault *v);
 
 /*
@@ -61,7 +61,7 @@ void vault_free(struct vault *v);
  * that a chosen form can't carry. Returns 0; or ERR_DENIED with every error in `diags`, and the vault holds
  * no secret.
  */
-int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags);
+int vault_resolve(struct vault *v, unsigned exec_ms, struct buf *diags) MUST_CHECK;
 
 /* Overwrites in this process's environment block the values of the variables that the vault reads, and unsets
  * them. */
@@ -103,13 +103,13 @@ struct vault_origin {
  * this path), with a message that names credential and origin. `path` is canonical (url_path_canonical),
  * without query. */
 int vault_bound(const struct vault *v, struct slice name, const struct vault_origin *origin,
-                struct slice path, struct errmsg *msg);
+                struct slice path, struct errmsg *msg) MUST_CHECK;
 
 /*
  * The header for one request: checks the binding as above, then *header gets the field's name (borrowed from
  * the vault) and *value the whole value ("Basic …"), which the caller releases. On failure *value is empty.
  */
 int vault_render(const struct vault *v, struct slice name, const struct vault_origin *origin,
-                 struct slice path, const char **header, struct secret *value, struct errmsg *msg);
+                 struct slice path, const char **header, struct secret *value, struct errmsg *msg) MUST_CHECK;
 
 #endif

@@ -52,6 +52,6 @@ void clienthello_release(struct clienthello *c);
  * where nothing may follow. ERR_INCOMPLETE: more. ERR_PARSE, ERR_LIMIT, ERR_NOMEM: it is none that can be read; `why`
  * says it. Not to be called after anything but ERR_INCOMPLETE.
  */
-int clienthello_feed(struct clienthello *c, struct slice bytes);
+int clienthello_feed(struct clienthello *c, struct slice bytes) MUST_CHECK;
 
 #endif

@@ -85,7 +85,7 @@ void git_push_release(struct git_push *push);
 /* Feeds a cut of the (decoded) body. *used bytes were taken. 0: the command section is complete, the rest of `in` is
  * the pack's. ERR_INCOMPLETE: everything was taken, more is needed. ERR_PARSE, ERR_AMBIGUOUS, ERR_LIMIT, ERR_NOMEM:
  * refuse the push; push->error says why. After 0 a further call takes nothing and returns 0. */
-int git_push_feed(struct git_push *push, struct slice in, size_t *used);
+int git_push_feed(struct git_push *push, struct slice in, size_t *used) MUST_CHECK;
 
 /* The i-th command, i < ncommands. Slices are good until git_push_release. */
 struct git_command git_push_command(const struct git_push *push, size_t i);

@@ -54,7 +54,7 @@ struct git_asked {
  */
 int git_asked_read(struct git_asked *f, struct slice body, bool strict,
                    int (*item)(void *arg, enum git_asked_item item, struct slice value), void *arg,
-                   struct buf *clean);
+                   struct buf *clean) MUST_CHECK;
 
 /*
  * The beginning of the answer to a fetch that deepens: which borders it names. Fed with the answer as it goes by, until

@@ -92,13 +92,13 @@ struct git_changes {
 
 /* The store is borrowed. `old`: the ref's id before, which should be settled, too; NULL: it is created. 0, ERR_NOMEM. */
 int git_changes_init(struct git_changes *c, const struct git_objects *o, const uint8_t *old,
-                     const uint8_t *young, unsigned flags);
+                     const uint8_t *young, unsigned flags) MUST_CHECK;
 void git_changes_release(struct git_changes *c); /* of a zeroed struct, too */
 
 /* Looks at about `budget` entries. ERR_INCOMPLETE: there is more to do. 0: done; the results are all there is to know if
  * git_changes_complete, else `needs` says what is missing. ERR_PARSE, ERR_LIMIT, ERR_NOMEM: c->error says why; they
  * stay. */
-int git_changes_run(struct git_changes *c, size_t budget);
+int git_changes_run(struct git_changes *c, size_t budget) MUST_CHECK;
 bool git_changes_complete(const struct git_changes *c);
 
 static inline struct slice git_text(const struct git_texts *texts, size_t i) {

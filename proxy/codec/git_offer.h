@@ -63,9 +63,9 @@ void git_offer_release(struct git_offer *a);
 
 /* Takes a cut of the answer and appends to `out` what the sandbox is to get. 0; ERR_PARSE: that is no advertisement,
  * ERR_LIMIT or ERR_NOMEM: `out` is full; a->error says why, and what was appended so far is whole packets. */
-int git_offer_feed(struct git_offer *a, struct slice in, struct buf *out);
+int git_offer_feed(struct git_offer *a, struct slice in, struct buf *out) MUST_CHECK;
 
 /* The answer has ended: 0, or ERR_PARSE if it was not complete. */
-int git_offer_end(struct git_offer *a);
+int git_offer_end(struct git_offer *a) MUST_CHECK;
 
 #endif

@@ -14,12 +14,12 @@ struct gunzip {
 };
 
 /* 0 or ERR_NOMEM. Takes about 40 KiB while it lives. */
-int gunzip_init(struct gunzip *g, size_t limit);
+int gunzip_init(struct gunzip *g, size_t limit) MUST_CHECK;
 void gunzip_release(struct gunzip *g);
 
 /* Inflates from `in` and appends to `out` at most `most` bytes, so that a bomb is met in small steps. *used bytes of
  * `in` are spent; call again while *used < in.n or `most` bytes came. 0; ERR_EOF: the member has ended (there may be
  * output with it); ERR_LIMIT: more than `limit` came out in all; ERR_PARSE: not gzip. */
-int gunzip_feed(struct gunzip *g, struct slice in, size_t *used, struct buf *out, size_t most);
+int gunzip_feed(struct gunzip *g, struct slice in, size_t *used, struct buf *out, size_t most) MUST_CHECK;
 
 #endif

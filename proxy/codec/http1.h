@@ -13,6 +13,7 @@
 #ifndef PROXY_CODEC_HTTP1_H
 #define PROXY_CODEC_HTTP1_H
 
+#include "base/err.h"
 #include "proxy/codec/http.h"
 
 #define HTTP1_HEAD_MAX   65536 /* start line and all fields with the empty line */
@@ -36,7 +37,7 @@ void http1_scan_init(struct http1_scan *scan, bool response);
  * 0: *head is the head with its final empty line (one empty line before a request is skipped, RFC 9112 2.2); what
  *    follows begins at head->p + head->n.
  * ERR_INCOMPLETE: more bytes are needed. ERR_LIMIT, ERR_PARSE: never a head; scan->refusal says why. */
-int http1_scan(struct http1_scan *scan, struct slice data, struct slice *head);
+int http1_scan(struct http1_scan *scan, struct slice data, struct slice *head) MUST_CHECK;
 
 /* ---- requests ---- */
 
@@ -82,7 +83,7 @@ struct http1_request {
 
 /* Parses one complete head as http1_scan delimits it. 0, or ERR_PARSE, ERR_AMBIGUOUS or ERR_LIMIT with
  * req->refusal set. The struct is big (6 KiB): keep it no longer than the exchange. */
-int http1_request_parse(struct http1_request *req, struct slice head);
+int http1_request_parse(struct http1_request *req, struct slice head) MUST_CHECK;
 
 /* ---- answers ---- */
 
@@ -105,7 +106,7 @@ struct http1_response {
 /* The same for an answer to a request of `method`. A 101 is refused unless `upgrade_asked`. Repeated, equal
  * Content-Length values are refused as well. */
 int http1_response_parse(struct http1_response *resp, struct slice head, struct slice method,
-                         bool upgrade_asked);
+                         bool upgrade_asked) MUST_CHECK;
 
 /* ---- authorities ---- */
 

@@ -52,7 +52,7 @@ bool http1_body_short(const struct http1_body *body);
 enum http1_step http1_body_next(struct http1_body *body, struct slice in, size_t *used, struct slice *data);
 
 /* The connection has ended. 0: that was a proper end (close-delimited, or already done); ERR_EOF: truncated. */
-int http1_body_eof(struct http1_body *body);
+int http1_body_eof(struct http1_body *body) MUST_CHECK;
 
 /* After DONE: the trailer fields. Those that may not be in a trailer (http_trailer_allowed) have `hop` set.
  * Slices are into body->trailer. Returns the number of fields, 0 if there is no trailer section. */
@@ -70,6 +70,6 @@ size_t http1_chunk_head(char out[HTTP1_CHUNK_HEAD_MAX], uint64_t n);
 /* The last chunk, the trailer fields that are not `hop`, not in `drop` and valid, and the final CRLF.
  * Returns 0 or buf's error. */
 int http1_chunk_end(struct buf *out, const struct http_field *trailers, size_t n, const struct slice *drop,
-                    size_t ndrop);
+                    size_t ndrop) MUST_CHECK;
 
 #endif

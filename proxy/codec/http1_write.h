@@ -41,17 +41,17 @@ struct http1_write {
 
 /* Always HTTP/1.1. The body goes on with the framing of the request (chunked stays chunked, a length stays a
  * length). 0, ERR_PARSE for a name, value or host that can't be written, ERR_LIMIT or ERR_NOMEM from `out`. */
-int http1_write_request(struct buf *out, const struct http1_request *req, struct http1_write *opt);
+int http1_write_request(struct buf *out, const struct http1_request *req, struct http1_write *opt) MUST_CHECK;
 
 /* Also for 1xx, of which a client that speaks HTTP/1.0 gets none: then nothing is written. An answer to HEAD keeps its Content-Length and Transfer-Encoding as received; 204 and 1xx lose both.
  * `head` says that the request was HEAD. A close-delimited body becomes chunked for an HTTP/1.1 client. */
 int http1_write_response(struct buf *out, const struct http1_response *resp, bool head,
-                         struct http1_write *opt);
+                         struct http1_write *opt) MUST_CHECK;
 
 /* An answer of exeat's own: status line, Content-Type, Content-Length, Date is left to the caller's `add`, and
  * Connection: close where asked. The body follows by the caller (not for HEAD). */
 int http1_write_own(struct buf *out, int status, struct slice content_type, uint64_t length,
-                    const struct http_field *add, size_t nadd, bool close);
+                    const struct http_field *add, size_t nadd, bool close) MUST_CHECK;
 
 /* The usual phrase for a status; "" for an unknown one. */
 const char *http1_reason(int status);

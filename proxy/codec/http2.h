@@ -38,7 +38,7 @@ void http2_list_init(struct http2_list *list);
 void http2_list_clear(struct http2_list *list);
 
 /* Checks and keeps (copies) the next field. What is wrong shows in list->refusal. 0, or ERR_NOMEM. */
-int http2_list_add(struct http2_list *list, struct slice name, struct slice value);
+int http2_list_add(struct http2_list *list, struct slice name, struct slice value) MUST_CHECK;
 
 /* Takes the next field; *at is 0 before the first. False at the end. */
 bool http2_list_next(const struct http2_list *list, size_t *at, struct slice *name, struct slice *value);

@@ -63,7 +63,7 @@ typedef bool lfs_permit(void *arg, const struct lfs_action *action, char *why);
  * says why. `refused` counts the objects that became errors. `out` holds no secret.
  */
 int lfs_rewrite(struct slice body, lfs_permit *permit, void *arg, struct buf *out, size_t *refused,
-                struct errmsg *msg);
+                struct errmsg *msg) MUST_CHECK;
 
 /* RFC 3339, "2016-11-10T15:29:07Z", with fractions and offsets. False: it is none. */
 bool lfs_time(struct slice text, int64_t *seconds);

@@ -78,13 +78,14 @@ struct pack {
 
 /* Objects go into `into`, which is borrowed until pack_release and says how long their ids are; `pushed`: they come from
  * the sandbox, not from the server. 0, ERR_NOMEM, ERR_CRYPTO. */
-int pack_init(struct pack *p, struct git_objects *into, bool pushed, const struct pack_limits *limits);
+int pack_init(struct pack *p, struct git_objects *into, bool pushed,
+              const struct pack_limits *limits) MUST_CHECK;
 void pack_release(struct pack *p); /* of a zeroed struct, too; before the store */
 
 /* Reads a cut. *used bytes were taken. 0: the pack is complete, its checksum is right, and what is left of `in` is not
  * its; every further call takes nothing and returns 0. ERR_INCOMPLETE: all was taken. ERR_PARSE, ERR_LIMIT, ERR_NOMEM,
  * ERR_CRYPTO: error says why; they stay. */
-int pack_feed(struct pack *p, struct slice in, size_t *used);
+int pack_feed(struct pack *p, struct slice in, size_t *used) MUST_CHECK;
 
 /* Have all objects been read, so that only (a part of) the checksum is missing, or nothing? Then the server, had it got
  * what was fed so far, could be a few bytes away from doing what it was asked to. */

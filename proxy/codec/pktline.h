@@ -36,7 +36,7 @@ void pkt_reader_release(struct pkt_reader *r);
 /* Reads at most one packet off `in`; *used says how many bytes were taken. 0: *pkt is the next packet.
  * ERR_INCOMPLETE: all of `in` was taken and no packet is complete. ERR_PARSE: a malformed or forbidden length.
  * ERR_NOMEM. */
-int pkt_next(struct pkt_reader *r, struct slice in, size_t *used, struct pkt *pkt);
+int pkt_next(struct pkt_reader *r, struct slice in, size_t *used, struct pkt *pkt) MUST_CHECK;
 
 /* A payload that is a line, without the line break that may end it. */
 struct slice pkt_line(struct slice payload);

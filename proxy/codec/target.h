@@ -55,7 +55,7 @@ struct target {
  * enough). Otherwise ERR_AMBIGUOUS or ERR_PARSE (answer 400, or 421 where names differ, and close), or ERR_NOMEM;
  * `refusal` and `error` say why, and host, if one could be read, stands in `host` for the log (else host.n is 0). */
 int target_resolve(struct target *out, const struct target_identity *id, const struct http1_request *req,
-                   struct buf *path_buf);
+                   struct buf *path_buf) MUST_CHECK;
 
 /* A stable word for the log ("sni-differs"). */
 const char *target_refusal_code(enum target_refusal refusal);
@@ -64,6 +64,6 @@ const char *target_refusal_code(enum target_refusal refusal);
 int target_refusal_status(enum target_refusal refusal);
 
 /* The value for the new Host field: host, and the port unless it is the scheme's own. Appends to `out`. */
-int target_host_field(struct buf *out, const struct target *target);
+int target_host_field(struct buf *out, const struct target *target) MUST_CHECK;
 
 #endif

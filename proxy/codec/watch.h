@@ -70,14 +70,14 @@ struct watch {
 
 /* `table` and `memory` are borrowed until watch_release; the second (NULL: nobody counts) is the account for what is kept. 0,
  * ERR_NOMEM; ERR_LIMIT: there is no room in it. */
-int watch_init(struct watch *w, const struct watch_table *table, struct git_memory *memory);
+int watch_init(struct watch *w, const struct watch_table *table, struct git_memory *memory) MUST_CHECK;
 void watch_release(struct watch *w); /* of a zeroed struct, too */
 
 /* More of a run, and its end; a run that is at hand as a whole. 0; ERR_LIMIT: too much looks like a secret; ERR_CRYPTO. These
  * stay. */
-int watch_feed(struct watch *w, struct slice bytes);
-int watch_end(struct watch *w);
-int watch_whole(struct watch *w, struct slice bytes);
+int watch_feed(struct watch *w, struct slice bytes) MUST_CHECK;
+int watch_end(struct watch *w) MUST_CHECK;
+int watch_whole(struct watch *w, struct slice bytes) MUST_CHECK;
 
 /* More of a delta, and its end. The same; ERR_PARSE: it is malformed. */
 int watch_delta(struct watch *w, struct slice bytes);

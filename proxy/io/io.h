@@ -129,7 +129,7 @@ void io_own(struct io *io, const struct io_events *events, void *arg);
 
 /* Gives the io an SSL (client or server; made by SSL_new, without BIOs) and takes ownership of it. 0 or ERR_NOMEM;
  * then the SSL is freed. */
-int io_tls(struct io *io, SSL *ssl);
+int io_tls(struct io *io, SSL *ssl) MUST_CHECK;
 
 /* Starts the handshake, or goes on with one that waits in the client-hello callback. `ready` is called, never from
  * within. */
@@ -159,11 +159,11 @@ void io_end_lingering(void);
 
 /* Reads up to n bytes. 0: *got (> 0) bytes came. ERR_AGAIN: none now. ERR_EOF: the stream has ended, io->end says
  * how; no further `readable` comes. */
-int io_read(struct io *io, void *p, size_t n, size_t *got);
+int io_read(struct io *io, void *p, size_t n, size_t *got) MUST_CHECK;
 
 /* Gives bytes back that were read from a clear connection and belong to what comes after (a TLS handshake): the next
  * read, or TLS, gets them first. 0 or ERR_NOMEM. */
-int io_unread(struct io *io, struct slice bytes);
+int io_unread(struct io *io, struct slice bytes) MUST_CHECK;
 
 /* `readable` stops, and goes on. Pausing costs no system call until bytes come in fact. */
 void io_pause(struct io *io);

@@ -13,7 +13,7 @@
  * sandbox_start returns.
  */
 int cage_start(const struct prepared *p, char *const *env, const struct sandbox_inherit *inherit,
-               struct sandbox *sb, struct errmsg *msg);
+               struct sandbox *sb, struct errmsg *msg) MUST_CHECK;
 
 /*
  * Tells it what to trust: the host's roots, those that the user's variables name, and ours, `ca_pem`, whose subject has the hash
@@ -21,6 +21,6 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
  * more. 0, or what sandbox_trust returns.
  */
 int cage_trust(struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
-               struct sandbox *sb, struct errmsg *msg);
+               struct sandbox *sb, struct errmsg *msg) MUST_CHECK;
 
 #endif

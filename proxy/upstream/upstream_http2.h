@@ -45,9 +45,10 @@ struct up2_events {
 void up2_own(struct upstream_link *link, const struct up2_events *events, void *arg);
 /* Sends a request's head, what opt->add puts in as secrets; opt->upgrade: as the extended CONNECT of a WebSocket. 0, ERR_NOMEM,
  * ERR_PARSE (what can't be in a head). */
-int up2_request(struct upstream_link *link, const struct http1_request *req, const struct http1_write *opt);
+int up2_request(struct upstream_link *link, const struct http1_request *req,
+                const struct http1_write *opt) MUST_CHECK;
 /* 0 or ERR_NOMEM, ERR_LIMIT, ERR_EOF (the stream is no more). Sent by up2_flush. */
-int up2_data(struct upstream_link *link, struct slice bytes);
+int up2_data(struct upstream_link *link, struct slice bytes) MUST_CHECK;
 int up2_end(struct upstream_link *link, const struct http_field *trailers, size_t n);
 void up2_flush(struct upstream_link *link);
 bool up2_full(struct upstream_link *link);
@@ -69,7 +70,7 @@ bool up2_takes_websocket(const struct up2 *up);
 /* What its server takes is waited for, with nothing to send as yet; attempt_answered follows, or it ends in `ms`. */
 void up2_ask(struct up2 *up, unsigned ms);
 /* Begins a stream for the link (io, peer and the like are set); 0 or ERR_NOMEM. */
-int up2_attach(struct up2 *up, struct upstream_link *link);
+int up2_attach(struct up2 *up, struct upstream_link *link) MUST_CHECK;
 /* … which ends here; what is under way is reset. */
 void up2_detach(struct upstream_link *link);
 /* Closes it now if no stream is left, else with the last one. The pool forgets it. */

@@ -119,6 +119,6 @@ void up2_stream_tell(struct up2_stream *s);
 /* What is to be told or sent can't be now: from the event loop. */
 void up2_later(struct up2 *up);
 /* The session and its settings. 0 or ERR_NOMEM. */
-int up2_session(struct up2 *up);
+int up2_session(struct up2 *up) MUST_CHECK;
 
 #endif

@@ -165,7 +165,7 @@ void site_put(struct upstream_pool *p, struct site *site);
 void site_free(struct upstream_pool *p, struct site *site);
 /* Readies the io's TLS for the site: name, session, where new sessions go, whether HTTP/2 is offered. 0 or an error of
  * ca_upstream_prepare. */
-int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2);
+int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) MUST_CHECK;
 
 /* ---- upstream_idle.c ---- */
 

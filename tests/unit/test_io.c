@@ -434,14 +434,14 @@ static void test_unread(void **state) {
     SSL *c = SSL_new(client_ctx), *s = SSL_new(server_ctx);
     SSL_set_connect_state(c);
     SSL_set_accept_state(s);
-    io_tls(a.io, c);
+    assert_int_equal(io_tls(a.io, c), 0);
     io_handshake(a.io);
     turn(5);
     assert_true(buf_len(&b.got) > 50);
     assert_int_equal(buf_slice(&b.got).p[0], 22);
     assert_int_equal(io_unread(b.io, buf_slice(&b.got)), 0);
     buf_clear(&b.got);
-    io_tls(b.io, s);
+    assert_int_equal(io_tls(b.io, s), 0);
     io_handshake(b.io);
     turn(20);
     assert_int_equal(a.err, 0);
@@ -459,7 +459,7 @@ static void test_tls_refused(void **state) {
     open_pair(&a, &b);
     SSL *s = SSL_new(server_ctx);
     SSL_set_accept_state(s);
-    io_tls(b.io, s);
+    assert_int_equal(io_tls(b.io, s), 0);
     io_handshake(b.io);
     io_write(a.io, SLICE("GET / HTTP/1.1\r\n\r\n"), false);
     turn(5);

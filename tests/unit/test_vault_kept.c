@@ -82,8 +82,8 @@ static void test_keeping(void **state) {
     struct vault_keep list[2] = {{.key = "key-1", .seconds = 60}, {.key = "key-2", .seconds = 0}};
     struct asked a = {.r = {.done = on_done}};
     size_t taken;
-    secret_set(&list[0].value, SLICE("SECRET-K1"));
-    secret_set(&list[1].value, SLICE("SECRET-K2"));
+    assert_int_equal(secret_set(&list[0].value, SLICE("SECRET-K1")), 0);
+    assert_int_equal(secret_set(&list[1].value, SLICE("SECRET-K2")), 0);
     for (int round = 0; round < 5; round++) {
         static const uint64_t sandboxes[] = {7, 7, 8, 7, 7};
         a = (struct asked){.r = {.done = on_done}};
@@ -153,21 +153,21 @@ static void test_keeping_much(void **state) {
     memset(large, 'x', sizeof large);
     for (char i = 0; i < 5; i++) {
         list[(int)i].key[0] = i;
-        secret_set(&list[(int)i].value, slice_make(large, 16000));
+        assert_int_equal(secret_set(&list[(int)i].value, slice_make(large, 16000)), 0);
     }
     assert_int_equal(vault_ask_keep(s->client, &a.r, 7, list, 5, &taken), 0);
     assert_int_equal(taken, 4);
     assert_int_equal(deliver(s), 0);
     assert_int_equal(a.err, 0);
     a = (struct asked){.r = {.done = on_done}};
-    secret_set(&list[0].value, slice_make(large, 20000));
+    assert_int_equal(secret_set(&list[0].value, slice_make(large, 20000)), 0);
     assert_int_equal(vault_ask_keep(s->client, &a.r, 7, list, 1, &taken), 0);
     assert_int_equal(deliver(s), 0);
     assert_int_equal(a.err, ERR_LIMIT);
     struct secret whole = {0};
     char all[65500];
     memset(all, 'x', sizeof all);
-    secret_set(&whole, slice_make(all, sizeof all));
+    assert_int_equal(secret_set(&whole, slice_make(all, sizeof all)), 0);
     struct vault_keep one = {.seconds = 1, .value = whole};
     assert_int_equal(vault_ask_keep(s->client, &a.r, 7, &one, 1, &taken), ERR_LIMIT);
     secret_release(&whole);
