@@ -370,10 +370,15 @@ void up2_ask(struct up2 *up, unsigned ms) {
     up2_later(up); /* the server may wait for our first words */
 }
 
+/* Is there an id for one more stream? Those that have sent nothing yet get theirs before it: at most all. */
+static bool up2_numbers(const struct up2 *up) {
+    return nghttp2_session_get_next_stream_id(up->session) + 2 * up->nstreams <= INT32_MAX;
+}
+
 static bool up2_room(const struct up2 *up) {
     uint32_t theirs =
         nghttp2_session_get_remote_settings(up->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-    return up->state < UP2_GOING && up->nstreams < UP2_STREAMS && up->nstreams < theirs;
+    return up->state < UP2_GOING && up->nstreams < UP2_STREAMS && up->nstreams < theirs && up2_numbers(up);
 }
 
 bool up2_takes_websocket(const struct up2 *up) {
@@ -452,6 +457,8 @@ static int stream_request(struct up2_stream *s, const struct http2_nvs *nvs, boo
     s->id = s->out.id = id;
     up2_stream_enter(s, UP2S_OPEN);
     up->secret += secret;
+    if (!nghttp2_session_check_request_allowed(up->session)) /* that was the last id (RFC 9113 5.1.1) */
+        up2_stop(up);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Between the files of HTTP/2 towards upstreams; nobody else includes this.
+ * Between the files of HTTP/2 towards upstreams; nobody else includes this, but for a test of theirs.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_HTTP2_PARTS_H
 #define PROXY_UPSTREAM_UPSTREAM_HTTP2_PARTS_H
@@ -18,8 +18,8 @@
  */
 enum up2_state {
     UP2_NEW, /* requests may be begun, but what its server takes is not known yet: its settings have not come */
-    UP2_OPEN,  /* … and it is known */
-    UP2_GOING, /* no more requests: a GOAWAY, an error, or the pool has no use for it; those under way go on */
+    UP2_OPEN, /* … and it is known */
+    UP2_GOING, /* no more requests: a GOAWAY, an error, no id left, or the pool has no use for it; those under way go on */
     UP2_BROKEN, /* the io can't be used any more, and the session is not entered; all streams are over */
     UP2_STATES
 };

@@ -44,6 +44,7 @@ RULES = r'''
 5.1   RST_STREAM on a closed stream        | c.reset(s)                                                         | fine
 5.1.1 an even stream                       | c.headers(c.next + 1, c.pseudo("/ok"))                             | connection PROTOCOL_ERROR
 5.1.1 a stream below the last one, which is passed over like the trailers of one that was reset | c.headers(c.next + 4, c.pseudo("/ok")); c.frame(HEADERS, 5, c.next, c.block(c.pseudo("/ok"))) | fine
+5.1.1 the last stream there is, those below it, and one beyond, which has a number of long ago | c.next = (1 << 31) - 1; assert c.get("/ok").status == 200; c.data(o, b"x", end=True); assert c.answer(o).status == 200; c.frame(HEADERS, 5, c.next, c.block(c.pseudo("/ok"))) | fine
 5.1.2 a stream too many                    | [c.request("/ok", "POST", end=False) for _ in range(100)]; c.next -= 2 | stream REFUSED_STREAM or connection PROTOCOL_ERROR
 5.3   PRIORITY, and on itself              | c.frame(PRIORITY, 0, c.next, struct.pack(">IB", c.next, 1)); c.frame(PRIORITY, 0, 99, b"\0\0\0\1\1") | fine or connection PROTOCOL_ERROR or stream PROTOCOL_ERROR
 5.5   a frame of an unknown type in a block | c.frame(HEADERS, 1, c.next, c.block(c.pseudo("/ok"))); c.frame(0xfa, 0, 0, b"") | connection PROTOCOL_ERROR

@@ -45,7 +45,8 @@ struct server {
     SSL_CTX *tls; /* NULL: clear */
     unsigned behind;
     const char *status;
-    int max_version; /* 0: the newest */
+    int max_version;                           /* 0: the newest */
+    void (*serve)(struct server *s, SSL *ssl); /* instead of HTTP/1.1, to the connection's end */
 
     unsigned port;
     pid_t pid;
@@ -113,6 +114,10 @@ static inline void server_connection(struct server *s, int fd) {
             return;
         s->count->shaken++;
         s->count->resumed += SSL_session_reused(ssl) != 0;
+    }
+    if (s->serve) {
+        s->serve(s, ssl);
+        return;
     }
     while (server_head(ssl, fd, head, sizeof head)) {
         if (s->count->requests++ == 0)

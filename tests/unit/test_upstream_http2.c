@@ -1,0 +1,186 @@
+/* Connections of HTTP/2 to upstreams: how long one has an id for another stream. */
+#include "tests/unit/upstream_rig.h"
+
+#include "proxy/upstream/upstream_http2.h"
+#include "proxy/upstream/upstream_http2_parts.h"
+
+#define LAST_ID INT32_MAX /* RFC 9113 5.1.1 */
+
+/* --- a server ----------------------------------------------------------------------------------------- */
+
+static int on_server_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
+    struct server *s = arg;
+    char name[] = ":status", value[] = "204";
+    nghttp2_nv answer = {(uint8_t *)name, (uint8_t *)value, sizeof name - 1, sizeof value - 1, 0};
+    if (frame->hd.type != NGHTTP2_HEADERS)
+        return 0;
+    s->count->requests++;
+    return nghttp2_submit_response(session, frame->hd.stream_id, &answer, 1, NULL);
+}
+
+/* Answers each request, and keeps the connection until the client ends it. */
+static void serve_http2(struct server *s, SSL *ssl) {
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_session *session;
+    uint8_t bytes[16384];
+    const uint8_t *p;
+    ssize_t n;
+    nghttp2_session_callbacks_new(&callbacks);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_server_frame);
+    if (nghttp2_session_server_new(&session, callbacks, s))
+        _exit(1);
+    nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, NULL, 0);
+    do {
+        while ((n = nghttp2_session_mem_send(session, &p)) > 0)
+            if (SSL_write(ssl, p, (int)n) <= 0)
+                return;
+        n = SSL_read(ssl, bytes, sizeof bytes);
+    } while (n > 0 && nghttp2_session_mem_recv(session, bytes, (size_t)n) == n);
+}
+
+static int choose_http2(SSL *ssl, const unsigned char **chosen, unsigned char *n, const unsigned char *offer,
+                        unsigned noffer, void *arg) {
+    static const unsigned char h2[] = {2, 'h', '2'};
+    (void)ssl;
+    (void)arg;
+    int r = SSL_select_next_proto((unsigned char **)chosen, n, h2, sizeof h2, offer, noffer);
+    return r == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+/* --- a client ----------------------------------------------------------------------------------------- */
+
+struct answer {
+    bool ended;
+    const char *lost;
+};
+
+static void on_head(void *arg, const struct http2_list *list, bool ended) {
+    struct answer *a = arg;
+    (void)list;
+    a->ended = ended;
+}
+
+static void on_lost(void *arg, const char *why, bool unseen) {
+    struct answer *a = arg;
+    (void)unseen;
+    a->lost = why;
+}
+
+static void on_nothing(void *arg) {
+    (void)arg;
+}
+
+static const struct up2_events events = {
+    .head = on_head, .turn = on_nothing, .lost = on_lost, .drained = on_nothing, .late = on_nothing};
+
+static void ask(struct upstream_link *link, struct answer *a) {
+    static struct http1_request request;
+    *a = (struct answer){.ended = false};
+    assert_int_equal(http1_request_parse(&request, SLICE("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")), 0);
+    up2_own(link, &events, a);
+    up2_listen(link, true);
+    assert_int_equal(up2_request(link, &request, &(struct http1_write){.host = SLICE("a.test")}), 0);
+    up2_flush(link);
+}
+
+static bool is_over(void *arg) {
+    struct answer *a = arg;
+    return a->ended || a->lost;
+}
+
+static void must_be_answered(struct rig *g, struct answer *a) {
+    assert_true(loop_until(g->base, is_over, a, 12000));
+    assert_null(a->lost);
+}
+
+static struct upstream_link *get_http2(struct rig *g) {
+    struct upstream_link *link =
+        get_with(g, URL_HTTPS, "a.test", 443, (struct upstream_options){.http2 = true});
+    assert_non_null(link->http2);
+    return link;
+}
+
+static struct up2 *up_of(const struct upstream_link *link) {
+    return link->http2->up;
+}
+
+/* So many more streams may be begun on the link's connection, its own among them. */
+static void leave_ids(struct upstream_link *link, int n) {
+    assert_int_equal(nghttp2_session_set_next_stream_id(up_of(link)->session, LAST_ID - 2 * (n - 1)), 0);
+}
+
+static bool one_open(void *arg) {
+    return upstream_pool_open(((struct rig *)arg)->pool) == 1;
+}
+
+/* --- tests -------------------------------------------------------------------------------------------- */
+
+static void open_both(struct rig *g, struct server *s) {
+    *s = (struct server){.tls = server_context(good_root, "a.test", -60), .serve = serve_http2};
+    SSL_CTX_set_alpn_select_cb(s->tls, choose_http2, NULL);
+    server_start(s);
+    rig_open(g, "", pin_to(s->port, "a.test", NULL), NULL);
+}
+
+static void close_both(struct rig *g, struct server *s) {
+    rig_close(g);
+    server_stop(s);
+    SSL_CTX_free(s->tls);
+}
+
+static void each_id_is_used_and_then_a_new_connection(void **state) {
+    struct server s;
+    struct answer answer;
+    struct rig g;
+    (void)state;
+    open_both(&g, &s);
+    for (int i = 0; i < 5; i++) {
+        struct upstream_link *link = get_http2(&g);
+        if (i == 0)
+            leave_ids(link, 3);
+        ask(link, &answer);
+        must_be_answered(&g, &answer);
+        assert_int_equal(link->http2->id, i < 3 ? LAST_ID - 2 * (2 - i) : 1 + 2 * (i - 3));
+        assert_int_equal(link->reused, i != 0 && i != 3);
+        upstream_release(link, true, 0);
+        assert_true(i < 2 || loop_until(g.base, one_open, &g, 5000));
+    }
+    assert_int_equal(s.count->accepted, 2);
+    assert_int_equal(s.count->requests, 5);
+    close_both(&g, &s);
+}
+
+/* A link that has sent nothing has its id, too. */
+static void who_has_a_link_has_an_id(void **state) {
+    struct upstream_link *link[3];
+    struct answer answer[3];
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_both(&g, &s);
+    link[0] = get_http2(&g);
+    leave_ids(link[0], 2);
+    link[1] = get_http2(&g);
+    assert_ptr_equal(up_of(link[1]), up_of(link[0]));
+    link[2] = get_http2(&g);
+    assert_ptr_not_equal(up_of(link[2]), up_of(link[0]));
+    for (int i = 2; i >= 0; i--)
+        ask(link[i], &answer[i]);
+    for (int i = 0; i < 3; i++)
+        must_be_answered(&g, &answer[i]);
+    assert_int_equal(link[0]->http2->id, LAST_ID);
+    assert_int_equal(upstream_pool_open(g.pool), 2);
+    for (int i = 0; i < 3; i++)
+        upstream_release(link[i], true, 0);
+    assert_true(loop_until(g.base, one_open, &g, 5000)); /* at once, and not when it has been idle for long */
+    assert_int_equal(s.count->accepted, 2);
+    close_both(&g, &s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_id_is_used_and_then_a_new_connection),
+        cmocka_unit_test(who_has_a_link_has_an_id),
+    };
+    return cmocka_run_group_tests(tests, make_roots, free_roots);
+}
