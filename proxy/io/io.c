@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "base/secret.h"
-#include "proxy/io/io_bio.h"
+#include "proxy/io/io_parts.h"
 
 /* `readable` is called this often in a row for bytes that TLS holds already, before others have their turn. */
-#define IO_TURNS 8
+#define IO_TURNS 4
 
 static void io_on_read(evutil_socket_t fd, short what, void *arg);
 static void io_on_write(evutil_socket_t fd, short what, void *arg);
@@ -85,18 +85,12 @@ static void io_reap(struct io *io) {
         free(io);
 }
 
-static void io_drop_queue(struct io *io) {
-    if (io->sensitive && io->queue.data)
-        secret_wipe(io->queue.data, io->queue.cap);
-    io->sensitive = false;
-    buf_release(&io->queue);
-}
-
 void io_free(struct io *io) {
     if (!io || io->state == IO_CLOSED)
         return;
     bool said = io->shut_done || io->write_failed || io->cut || buf_len(&io->queue) > 0;
-    if (io->ssl && io->state == IO_OPEN && !said && io->end != IO_END_BROKEN && io->end != IO_END_RESET) {
+    if (io->ssl && io->state == IO_OPEN && !said && io->end_ahead != IO_END_BROKEN &&
+        io->end_ahead != IO_END_RESET) {
         io_forget_errors();
         SSL_shutdown(io->ssl);
     }
@@ -124,20 +118,20 @@ void io_free(struct io *io) {
 /* TLS has ended or failed: what does that mean? */
 static int io_tls_failed(struct io *io, int error) {
     if (error == SSL_ERROR_ZERO_RETURN) {
-        io->end = IO_END_CLEAN;
+        io->end_ahead = IO_END_CLEAN;
     } else if (error == SSL_ERROR_SYSCALL && io->raw_fin) {
-        io->end = IO_END_UNCLEAN;
+        io->end_ahead = IO_END_UNCLEAN;
     } else if (error == SSL_ERROR_SYSCALL) {
-        io->end = IO_END_RESET;
+        io->end_ahead = IO_END_RESET;
     } else {
-        io->end = IO_END_BROKEN;
+        io->end_ahead = IO_END_BROKEN;
         io->tls_error = ERR_peek_last_error();
     }
     io_forget_errors();
     return ERR_EOF;
 }
 
-static void io_want_write(struct io *io) {
+void io_want_write(struct io *io) {
     io->blocked = true;
     if (!io->wr_on) {
         event_add(&io->wr, NULL);
@@ -145,7 +139,7 @@ static void io_want_write(struct io *io) {
     }
 }
 
-static void io_want_read(struct io *io) {
+void io_want_read(struct io *io) {
     if (!io->rd_on) {
         event_add(&io->rd, NULL);
         io->rd_on = true;
@@ -159,13 +153,12 @@ static void io_unwant_read(struct io *io) {
     }
 }
 
-static int io_read_tls(struct io *io, void *p, size_t n, size_t *got) {
+/* One record. */
+static int io_read_record(struct io *io, char *p, size_t n, size_t *got) {
     io_forget_errors();
     io->read_wants_write = false;
-    if (SSL_read_ex(io->ssl, p, n, got)) {
-        io->received += *got;
+    if (SSL_read_ex(io->ssl, p, n, got))
         return 0;
-    }
     int error = SSL_get_error(io->ssl, 0);
     if (error == SSL_ERROR_WANT_READ)
         return ERR_AGAIN;
@@ -177,22 +170,35 @@ static int io_read_tls(struct io *io, void *p, size_t n, size_t *got) {
     return io_tls_failed(io, error);
 }
 
+/* As many as there are. What ends them is told by the next call, if any came before it. */
+static int io_read_tls(struct io *io, char *p, size_t n, size_t *got) {
+    int r;
+    do {
+        size_t more = 0;
+        r = io_read_record(io, p + *got, n - *got, &more);
+        *got += more;
+    } while (r == 0 && *got < n && (io_raw_has(io) || SSL_has_pending(io->ssl)));
+    io_raw_settle(io);
+    return *got ? 0 : r;
+}
+
+static int io_read_clear(struct io *io, char *p, size_t n, size_t *got) {
+    int r = io_raw_read(io, p, n, got);
+    if (r == ERR_EOF)
+        io->end_ahead = io->raw_fin ? IO_END_CLEAN : IO_END_RESET;
+    return r;
+}
+
 int io_read(struct io *io, void *p, size_t n, size_t *got) {
     *got = 0;
-    if (io->end != IO_END_NOT)
-        return ERR_EOF;
-    int r;
-    if (io->ssl) {
-        r = io_read_tls(io, p, n, got);
-    } else {
-        r = io_raw_read(io, p, n, got);
-        if (r == ERR_EOF)
-            io->end = io->raw_fin ? IO_END_CLEAN : IO_END_RESET;
-        else if (r == 0)
-            io->received += *got;
-    }
-    if (r == ERR_EOF)
+    int r = ERR_EOF;
+    if (io->end_ahead == IO_END_NOT)
+        r = io->ssl ? io_read_tls(io, p, n, got) : io_read_clear(io, p, n, got);
+    io->received += *got;
+    if (r == ERR_EOF) {
+        io->end = io->end_ahead;
         io_unwant_read(io);
+    }
     return r;
 }
 
@@ -211,10 +217,10 @@ void io_pause(struct io *io) {
     io->paused = true;
 }
 
-/* Bytes that no event of the socket will speak of. Perhaps half a record only: then the next read says so, without a
- * system call, since the socket is known to be dry. */
+/* Bytes, or an end, that no event of the socket will speak of. Perhaps half a record only: then the next read says so,
+ * without a system call, since the socket is known to be dry. */
 static bool io_holds_bytes(struct io *io) {
-    return buf_len(&io->unread) > 0 || (io->ssl && SSL_has_pending(io->ssl));
+    return buf_len(&io->unread) > 0 || io->end_ahead != IO_END_NOT || (io->ssl && SSL_has_pending(io->ssl));
 }
 
 void io_resume(struct io *io) {
@@ -230,179 +236,16 @@ void io_resume(struct io *io) {
 }
 
 bool io_at_rest(struct io *io) {
-    return io->state == IO_OPEN && io->end == IO_END_NOT && !io->write_failed && io->dry &&
-           buf_len(&io->queue) == 0 && !io_holds_bytes(io);
+    return io->state == IO_OPEN && !io->write_failed && io->dry && buf_len(&io->queue) == 0 &&
+           !io_holds_bytes(io);
 }
 
 bool io_idle_ok(struct io *io) {
     char byte;
-    if (io->state != IO_OPEN || io->end != IO_END_NOT || io->write_failed || buf_len(&io->unread) > 0)
-        return false;
-    if (io->ssl && SSL_has_pending(io->ssl))
+    if (io->state != IO_OPEN || io->write_failed || io_holds_bytes(io))
         return false;
     ssize_t r = recv(io->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return r < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-}
-
-/* ---- writing ---- */
-
-static int io_write_failed(struct io *io, int err) {
-    io->write_failed = true;
-    io_drop_queue(io);
-    return err;
-}
-
-/* One attempt at one record. 0 with *taken, ERR_AGAIN with an event armed, or the failure. */
-static int io_push(struct io *io, struct slice s, size_t *taken) {
-    *taken = 0;
-    if (!io->ssl) {
-        int r = io_raw_write(io, s.p, s.n, taken);
-        if (r == ERR_AGAIN)
-            io_want_write(io);
-        else if (r)
-            return io_write_failed(io, r);
-        io->sent += *taken;
-        return r;
-    }
-    io_forget_errors();
-    io->write_wants_read = false;
-    if (SSL_write_ex(io->ssl, s.p, s.n < IO_RECORD ? s.n : IO_RECORD, taken)) {
-        io->sent += *taken;
-        return 0;
-    }
-    int error = SSL_get_error(io->ssl, 0);
-    if (error == SSL_ERROR_WANT_WRITE) {
-        io_want_write(io);
-        return ERR_AGAIN;
-    }
-    if (error == SSL_ERROR_WANT_READ) {
-        io->write_wants_read = true;
-        io_want_read(io);
-        return ERR_AGAIN;
-    }
-    if (error == SSL_ERROR_SSL)
-        io->tls_error = ERR_peek_last_error();
-    io_forget_errors();
-    return io_write_failed(io, error == SSL_ERROR_SSL ? ERR_CRYPTO : ERR_EOF);
-}
-
-static bool io_blocked(const struct io *io) {
-    return io->state != IO_OPEN || io->blocked || io->write_wants_read;
-}
-
-static void io_consume(struct io *io, size_t n) {
-    if (io->sensitive)
-        secret_wipe(io->queue.data + io->queue.start, n);
-    buf_consume(&io->queue, n);
-}
-
-/* The queue, as far as it goes. */
-static int io_send_queue(struct io *io) {
-    while (buf_len(&io->queue) > 0) {
-        size_t taken;
-        int r = io_push(io, buf_slice(&io->queue), &taken);
-        if (r)
-            return r;
-        io_consume(io, taken);
-    }
-    io->sensitive = false;
-    buf_trim(&io->queue);
-    return 0;
-}
-
-/* Our end is over and all is sent: close_notify and FIN. */
-static void io_say_end(struct io *io) {
-    if (!io->shut_wanted || io->shut_done || buf_len(&io->queue) > 0 || io->state != IO_OPEN)
-        return;
-    if (io->ssl && !io->write_failed && !io->cut) {
-        io_forget_errors();
-        int r = SSL_shutdown(io->ssl);
-        if (r < 0 && SSL_get_error(io->ssl, r) == SSL_ERROR_WANT_WRITE) {
-            io_want_write(io);
-            return;
-        }
-        io_forget_errors();
-    }
-    io->shut_done = true;
-    if (!io->cut_reset)
-        shutdown(io->fd, SHUT_WR);
-}
-
-int io_flush(struct io *io) {
-    if (io->write_failed)
-        return ERR_EOF;
-    if (io_blocked(io))
-        return 0;
-    int r = io_send_queue(io);
-    if (r && r != ERR_AGAIN)
-        return r;
-    io_say_end(io);
-    return 0;
-}
-
-int io_flush_soon(struct io *io) {
-    if (io->write_failed)
-        return ERR_EOF;
-    if (io->soon || io_blocked(io) || buf_len(&io->queue) == 0)
-        return 0;
-    /* nobody else's turn comes before the end of it */
-    if (buf_len(&io->queue) > IO_SOON || event_base_get_num_events(io->base, EVENT_BASE_COUNT_ACTIVE) == 0)
-        return io_flush(io);
-    io->soon = true;
-    event_active(&io->wr, EV_WRITE, 0);
-    return 0;
-}
-
-static int io_enqueue(struct io *io, struct slice bytes) {
-    return buf_put(&io->queue, bytes);
-}
-
-int io_write(struct io *io, struct slice bytes, bool more) {
-    if (io->write_failed || io->shut_wanted)
-        return ERR_EOF;
-    if (more || io_blocked(io))
-        return io_enqueue(io, bytes);
-    if (buf_len(&io->queue) > 0 || bytes.n == 0) {
-        if (bytes.n && buf_len(&io->queue) + bytes.n <= IO_RECORD) {
-            int r = io_enqueue(io, bytes);
-            return r ? r : io_flush(io);
-        }
-        int r = io_flush(io);
-        if (r)
-            return r;
-    }
-    while (bytes.n > 0 && !io_blocked(io)) {
-        size_t taken;
-        int r = io_push(io, bytes, &taken);
-        if (r && r != ERR_AGAIN)
-            return r;
-        bytes = slice_from(bytes, taken);
-    }
-    return bytes.n ? io_enqueue(io, bytes) : 0;
-}
-
-struct buf *io_queue(struct io *io) {
-    return &io->queue;
-}
-
-void io_sensitive(struct io *io) {
-    io->sensitive = true;
-}
-
-bool io_full(struct io *io) {
-    if (buf_len(&io->queue) >= IO_HIGH)
-        io->was_full = true;
-    else if (buf_len(&io->queue) == 0 && !io_blocked(io))
-        io->was_full = false; /* all went out at once: no event will say so */
-    return io->was_full;
-}
-
-void io_shutdown(struct io *io) {
-    if (io->shut_wanted)
-        return;
-    io->shut_wanted = true;
-    if (!io_blocked(io))
-        io_say_end(io);
 }
 
 /* ---- handshake ---- */
@@ -417,6 +260,7 @@ static void io_shake(struct io *io) {
         return;
     io_forget_errors();
     int r = SSL_do_handshake(io->ssl);
+    io_raw_settle(io);
     if (r == 1) {
         io_enter(io, IO_OPEN);
         io_want_read(io);

@@ -31,12 +31,12 @@
 #include "base/addr.h"
 #include "base/buf.h"
 
-#define IO_HIGH      (64u << 10) /* queued bytes from which the other side stops reading */
-#define IO_LOW       (16u << 10) /* … and at which it goes on */
-#define IO_QUEUE_MAX (16u << 20) /* more than that queued is ERR_LIMIT */
-#define IO_SCRATCH   (32u << 10) /* bytes of io_scratch() */
-#define IO_SOON      (8u << 10)  /* more than that queued does not wait for the turn's end */
-#define IO_RECORD    16384       /* bytes of one TLS record at most: what one write carries */
+#define IO_HIGH      (64u << 10)  /* queued bytes from which the other side stops reading */
+#define IO_LOW       (16u << 10)  /* … and at which it goes on */
+#define IO_QUEUE_MAX (16u << 20)  /* more than that queued is ERR_LIMIT */
+#define IO_SCRATCH   (128u << 10) /* bytes of io_scratch(), and of one recv() at most */
+#define IO_SOON      (8u << 10)   /* more than that queued does not wait for the turn's end */
+#define IO_RECORD    16384        /* bytes of one TLS record at most */
 
 struct io;
 
@@ -94,6 +94,7 @@ struct io {
     uint64_t received, sent; /* bytes above TLS: read by the owner, and taken by socket or TLS */
 
     /* private */
+    enum io_end end_ahead; /* it has come, and the next io_read says so */
     struct event rd, wr, timer;
     struct buf queue;
     struct buf unread; /* bytes given back by io_unread, below TLS */
@@ -106,6 +107,8 @@ struct io {
     bool dry;      /* the last recv() was a short one: the next would only say EAGAIN */
     bool was_full; /* io_full() said yes, `drained` is owed */
     bool write_failed;
+    bool more;                   /* what is written now is followed at once: MSG_MORE */
+    bool held_back;              /* … and was, so that the kernel may wait */
     bool shut_wanted, shut_done; /* io_shutdown was called; close_notify and FIN are out */
     bool read_wants_write, write_wants_read;
     bool raw_fin, raw_reset; /* what the socket said below TLS */
@@ -157,7 +160,7 @@ void io_cut(struct io *io, bool reset);
 /* Frees all that linger or are being cut (at the end of the process). */
 void io_end_lingering(void);
 
-/* Reads up to n bytes. 0: *got (> 0) bytes came. ERR_AGAIN: none now. ERR_EOF: the stream has ended, io->end says
+/* Reads up to n bytes, of TLS as many records as have come. 0: *got (> 0) bytes came. ERR_AGAIN: none now. ERR_EOF: the stream has ended, io->end says
  * how; no further `readable` comes. */
 int io_read(struct io *io, void *p, size_t n, size_t *got) MUST_CHECK;
 
@@ -175,9 +178,10 @@ bool io_at_rest(struct io *io);
 /* A look at an idle connection before it is used again: true if nothing has come and it has not ended. */
 bool io_idle_ok(struct io *io);
 
-/* Writes at once what can be, and queues (copies) the rest. With `more`, bytes that follow soon are waited for: they
- * are only queued, and io_flush or an io_write without `more` sends them together in one record. 0; ERR_EOF, ERR_IO,
- * ERR_CRYPTO (writing has failed, now or earlier); ERR_LIMIT; ERR_NOMEM. */
+/* Writes at once what can be, and queues (copies) the rest. With `more`, bytes that follow soon are waited for: what
+ * fills no record is only queued, and the kernel may keep the end of what does; io_flush or an io_write without `more`
+ * sends all of it, with what follows in one record. 0; ERR_EOF, ERR_IO, ERR_CRYPTO (writing has failed, now or
+ * earlier); ERR_LIMIT; ERR_NOMEM. */
 int io_write(struct io *io, struct slice bytes, bool more);
 /* The queue itself, to write heads into without a copy; follow with io_flush (or io_write). */
 struct buf *io_queue(struct io *io);
@@ -188,7 +192,7 @@ int io_flush(struct io *io);
 int io_flush_soon(struct io *io);
 
 /* What is queued from now until the queue is empty holds a secret: it is wiped as it goes. Room for it should be
- * there (buf_reserve) before it is written, since growing leaves a copy behind. */
+ * there (buf_reserve) before it is written into io_queue(), since growing leaves a copy behind; io_write leaves none. */
 void io_sensitive(struct io *io);
 
 static inline size_t io_queued(const struct io *io) {

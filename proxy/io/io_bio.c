@@ -1,13 +1,16 @@
-#include "proxy/io/io_bio.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <string.h>
 
+#include "proxy/io/io_parts.h"
+
 int io_raw_read(struct io *io, void *p, size_t n, size_t *got) {
     *got = 0;
+    if (io->raw_reset)
+        return ERR_EOF;
     if (buf_len(&io->unread) > 0) {
         struct slice have = slice_sub(buf_slice(&io->unread), 0, n);
         memcpy(p, have.p, have.n);
@@ -44,9 +47,10 @@ int io_raw_write(struct io *io, const void *p, size_t n, size_t *taken) {
     *taken = 0;
     ssize_t r;
     do
-        r = send(io->fd, p, n, MSG_NOSIGNAL);
+        r = send(io->fd, p, n, MSG_NOSIGNAL | (io->more ? MSG_MORE : 0));
     while (r < 0 && errno == EINTR);
     if (r >= 0) {
+        io->held_back = io->more;
         *taken = (size_t)r;
         return 0;
     }
@@ -56,8 +60,53 @@ int io_raw_write(struct io *io, const void *p, size_t n, size_t *taken) {
     return errno == EPIPE || errno == ECONNRESET ? ERR_EOF : ERR_IO;
 }
 
+void io_raw_push(struct io *io) {
+    int one = 1;
+    if (io->held_back)
+        setsockopt(io->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    io->held_back = false;
+}
+
+/* ---- reading ahead ----
+ *
+ * One recv() brings what lies in the socket, into memory that all share. OpenSSL gets it a record at a time: held in a
+ * buffer of its own, what is left would be moved to the front for each. io_raw_settle() leaves nothing here when the
+ * io has had its turn. */
+
+#define IO_AHEAD IO_SCRATCH
+
+static char ahead[IO_AHEAD] __attribute__((aligned(64)));
+static struct slice ahead_left; /* of the io whose turn it is */
+
+static int io_ahead_read(struct io *io, void *p, size_t n, size_t *got) {
+    if (ahead_left.n == 0) {
+        if (n >= IO_AHEAD || buf_len(&io->unread) > 0)
+            return io_raw_read(io, p, n, got);
+        size_t all;
+        int r = io_raw_read(io, ahead, IO_AHEAD, &all);
+        if (r)
+            return r;
+        ahead_left = slice_make(ahead, all);
+    }
+    struct slice have = slice_sub(ahead_left, 0, n);
+    memcpy(p, have.p, have.n);
+    ahead_left = slice_from(ahead_left, have.n);
+    *got = have.n;
+    return 0;
+}
+
+bool io_raw_has(const struct io *io) {
+    return ahead_left.n > 0 || buf_len(&io->unread) > 0;
+}
+
+void io_raw_settle(struct io *io) {
+    if (ahead_left.n > 0 && buf_put(&io->unread, ahead_left))
+        io->raw_reset = true; /* out of memory: a gap would be worse */
+    ahead_left = SLICE_NONE;
+}
+
 static int bio_read(BIO *bio, char *p, size_t n, size_t *got) {
-    int r = io_raw_read(BIO_get_data(bio), p, n, got);
+    int r = io_ahead_read(BIO_get_data(bio), p, n, got);
     BIO_clear_retry_flags(bio);
     if (r == ERR_AGAIN)
         BIO_set_retry_read(bio);

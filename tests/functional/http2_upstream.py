@@ -379,7 +379,8 @@ def malformed_answers_are_no_answers(t):
     said, last = r.reports[0]
     for (name, _), got in zip(wanted[:-1], said):
         tap.equal(got, [502, None], name)
-    tap.equal(said[-1], [200, 2])
+    # the head was good, and goes before the reset if it came by itself
+    tap.ok(said[-1] in ([200, 2], [0, 2]), "%r" % (said[-1],))
     tap.equal(last, 200)
 
 

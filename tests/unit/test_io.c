@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h> /* tcpi_data_segs_out, which netinet/tcp.h lacks */
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
@@ -22,7 +22,6 @@ struct end {
     int drained, failed, timeout;
     bool ended;
     enum io_end how;
-    bool greedy; /* reads all that comes */
 };
 
 static struct event_base *base;
@@ -414,6 +413,64 @@ static void test_tls_ends(void **state) {
     close_pair(&a, &b);
 }
 
+/* Bytes and the end behind them, all there when reading goes on: first the one, then the other. */
+static void test_end_behind(void **state) {
+    static char bytes[40000];
+    (void)state;
+    for (int reset = 0; reset < 2; reset++) {
+        struct end a, b;
+        open_tls(&a, &b);
+        io_pause(b.io);
+        assert_int_equal(io_write(a.io, slice_make(bytes, sizeof bytes), false), 0);
+        if (reset)
+            io_cut(a.io, true);
+        else
+            io_shutdown(a.io);
+        turn(5);
+        assert_false(b.ended);
+        io_resume(b.io);
+        turn(5);
+        assert_int_equal(buf_len(&b.got), sizeof bytes);
+        assert_true(b.ended);
+        assert_int_equal(b.how, reset ? IO_END_RESET : IO_END_CLEAN);
+        a.io = reset ? NULL : a.io;
+        close_pair(&a, &b);
+    }
+}
+
+static unsigned segments(const struct end *e) {
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    assert_int_equal(getsockopt(e->io->fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+    return info.tcpi_data_segs_out;
+}
+
+/* The records of one write share packets; what `more` keeps in the kernel goes with the flush; what comes behind a head
+ * fills its record. */
+static void test_gathers(void **state) {
+    static char bytes[3 * IO_RECORD];
+    struct end a, b;
+    (void)state;
+    open_tls(&a, &b);
+    unsigned before = segments(&a);
+    assert_int_equal(io_write(a.io, slice_make(bytes, sizeof bytes), false), 0);
+    assert_true(segments(&a) - before < sizeof bytes / IO_RECORD);
+    turn(5);
+    assert_int_equal(buf_len(&b.got), sizeof bytes);
+    assert_int_equal(io_write(a.io, slice_make(bytes, IO_RECORD), true), 0);
+    assert_int_equal(io_flush(a.io), 0);
+    turn(5);
+    assert_int_equal(buf_len(&b.got), sizeof bytes + IO_RECORD);
+    buf_clear(&b.got);
+    assert_int_equal(io_write(a.io, SLICE("head"), true), 0);
+    assert_int_equal(io_write(a.io, slice_make(bytes, sizeof bytes), true), 0);
+    assert_int_equal(io_write(a.io, SLICE("tail"), false), 0);
+    turn(5);
+    assert_int_equal(buf_len(&b.got), sizeof bytes + 8);
+    assert_memory_equal(buf_slice(&b.got).p + sizeof bytes + 4, "tail", 4);
+    close_pair(&a, &b);
+}
+
 static void test_tls_garbage(void **state) {
     struct end a, b;
     (void)state;
@@ -536,7 +593,8 @@ int main(void) {
         cmocka_unit_test(test_tls_ends),      cmocka_unit_test(test_tls_garbage),
         cmocka_unit_test(test_unread),        cmocka_unit_test(test_tls_refused),
         cmocka_unit_test(test_linger),        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_free_within),
+        cmocka_unit_test(test_free_within),   cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_end_behind),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
