@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "ca/leaf.h"
 #include "proxy/codec/lfs.h"
@@ -92,6 +93,23 @@ static int engine_ask_leaf(void *arg, struct slice name, struct slice spki) {
 
 /* ---- life ---- */
 
+/* ---- memory ---- */
+
+#define ENGINE_TIDY_S 3
+
+static void engine_on_tidy(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    (void)arg;
+    heap_give_back();
+}
+
+static void engine_tidy_later(struct engine *engine) {
+    static const struct timeval wait = {.tv_sec = ENGINE_TIDY_S};
+    if (!event_pending(&engine->tidy, EV_TIMEOUT, NULL))
+        event_add(&engine->tidy, &wait);
+}
+
 static void engine_on_retry(evutil_socket_t fd, short what, void *arg);
 static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg);
 
@@ -117,6 +135,7 @@ int engine_new(const struct engine_config *config, struct engine **out, struct e
     buf_init(&engine->text2, 65536);
     buf_init(&engine->ca_pem, config->ca_pem.n + 1);
     event_assign(&engine->retry, config->base, -1, 0, engine_on_retry, engine);
+    event_assign(&engine->tidy, config->base, -1, 0, engine_on_tidy, engine);
     event_assign(&engine->drain_timer, config->base, -1, 0, engine_on_drain_end, engine);
     engine->reserve_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     struct leaf_config leaves = {.ask = engine_ask_leaf, .setup = conn_tls_setup, .arg = engine};
@@ -166,6 +185,7 @@ void engine_free(struct engine *engine) {
         free(mint);
     }
     event_del(&engine->retry);
+    event_del(&engine->tidy);
     event_del(&engine->drain_timer);
     while (engine->spare_xchgs) {
         struct xchg *x = engine->spare_xchgs;
@@ -283,6 +303,7 @@ static void engine_on_accept(evutil_socket_t listener, short what, void *arg) {
             continue;
         }
         engine->stats.accepted++;
+        engine_tidy_later(engine);
         conn_new(box, fd);
     }
 }

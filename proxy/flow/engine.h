@@ -45,7 +45,7 @@ struct engine_limits {
     unsigned relay_ms;            /* 1 h: between two pieces, from either side, of a WebSocket */
     unsigned linger_ms;           /* 10 s: after a refusal, see io_linger */
     unsigned connections;         /* open client connections of the worker, 16384 */
-    unsigned sandbox_connections; /* … of one sandbox, 4096 */
+    unsigned sandbox_connections; /* … of one sandbox, 8192 */
     unsigned sandbox_streams;     /* … and its streams of HTTP/2, on all of its connections, 2048 */
     unsigned accept_burst;        /* accepted in one turn of the loop, 32 */
     size_t

@@ -14,7 +14,7 @@ void engine_limits_default(struct engine_limits *limits) {
         .relay_ms = 60 * 60 * 1000,
         .linger_ms = 10 * 1000,
         .connections = 16384,
-        .sandbox_connections = 4096,
+        .sandbox_connections = 8192,
         .sandbox_streams = 2048,
         .accept_burst = 32,
         .push_memory = 256u << 20,

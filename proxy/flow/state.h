@@ -68,6 +68,7 @@ struct engine {
     size_t nspare;
     int reserve_fd;     /* given up for a moment when descriptors run out */
     struct event retry; /* accepting goes on */
+    struct event tidy;  /* after a crowd: memory that it needed goes back */
     bool accept_paused;
     bool draining;
     bool cutting; /* … and its time is up: what ends now was broken off by exeat, not by a client */

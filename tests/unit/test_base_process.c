@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -18,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/confine.h"
+#include "base/heap.h"
 #include "base/msg.h"
 #include "base/secret.h"
 
@@ -212,12 +215,48 @@ static void orphan_does_not_start(void **state) {
     assert_int_equal(status, 0);
 }
 
+#ifndef __SANITIZE_ADDRESS__ /* which has a heap of its own */
+static size_t resident_pages(void) {
+    size_t pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*u %zu", &pages), 1);
+    fclose(f);
+    return pages;
+}
+
+/* A crowd has left, and a few small things of it lie all over the heap. */
+static void the_heap_gives_back(void **state) {
+    enum { CROWD = 4096, BIG = 16384 };
+    static char *big[CROWD], *left[CROWD];
+    (void)state;
+    size_t before = resident_pages();
+    for (int i = 0; i < CROWD; i++) {
+        big[i] = malloc(BIG);
+        left[i] = malloc(32);
+        assert_true(big[i] && left[i]);
+        memset(big[i], 1, BIG);
+    }
+    for (int i = 0; i < CROWD; i++)
+        free(big[i]);
+    size_t crowded = resident_pages();
+    heap_give_back();
+    size_t after = resident_pages();
+    for (int i = 0; i < CROWD; i++)
+        free(left[i]);
+    assert_true(after - before < (crowded - before) / 2);
+}
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_survive_or_fail),
         cmocka_unit_test(messages_have_limits),
         cmocka_unit_test(descriptors_travel),
         cmocka_unit_test(secrets),
+#ifndef __SANITIZE_ADDRESS__
+        cmocka_unit_test(the_heap_gives_back),
+#endif
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(confinement),
 #endif

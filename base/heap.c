@@ -1,0 +1,13 @@
+#include "base/heap.h"
+
+#include <malloc.h>
+
+#define HEAP_FREE_MIN (1u << 20) /* bytes; less is left as it is */
+
+void heap_give_back(void) {
+#ifdef __GLIBC__
+    struct mallinfo2 m = mallinfo2();
+    if (m.fordblks > HEAP_FREE_MIN && m.fordblks > m.uordblks / 8)
+        malloc_trim(0);
+#endif
+}

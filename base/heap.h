@@ -1,0 +1,12 @@
+/* Memory that malloc keeps. */
+#ifndef BASE_HEAP_H
+#define BASE_HEAP_H
+
+/*
+ * Gives back to the system what is free in the heap, where that is a good part of it. What many connections needed at the same
+ * time is free afterwards, but lies between what a few of them still hold, and malloc returns by itself only what lies at the end.
+ * It takes some milliseconds for a heap of some hundred MiB: not to be done often.
+ */
+void heap_give_back(void);
+
+#endif
