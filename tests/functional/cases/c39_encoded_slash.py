@@ -53,7 +53,7 @@ def a_double_star_does_not_stand_for_it(t):
 
 TARGETS = ["/@scope%2fname", "/@scope%2Fname", "/!azure/x/@v/list", "/x/a+b~c", "/s3/k?X-Amz-Credential=a%2Fb%2faws4"]
 ELSEWHERE = ["/x/a%2fb", "/x%2fa", "/@scope/name", "/@a%2fb%2fc", "/@scope%252fname", "/!azure%2fx", "/@scope%2f..%2fname", "/@scope%2f..",
-             "/@..%2fname", "/@%2f..", "/@scope%5cname", "/%2f@scope", "/x/..%2f@scope%2fname", "/@scope%2f%2e%2e"]
+             "/@%2f..", "/@scope%5cname", "/%2f@scope", "/x/..%2f@scope%2fname", "/@scope%2f%2e%2e"]
 
 
 @tap.test
@@ -63,7 +63,7 @@ def the_same_on_http_2_and_for_every_method(t):
         c = h2("a.test")
         for method in ("GET", "PUT", "DELETE", "HEAD"):
             for target in %r:
-                report(method, target, c.get(target, method).status, tls("a.test").get(target, method=method, extra="Content-Length: 0\\r\\n").status)
+                report(method, target, c.get(target, method=method).status, tls("a.test").get(target, method=method, extra="Content-Length: 0\\r\\n").status)
     ''' % (TARGETS + ELSEWHERE,)], answer=only_literal, policy=POLICY.replace("GET", "GET,HEAD,PUT,DELETE"), timeout=60)
     tap.equal(len(r.reports), 4 * len(TARGETS + ELSEWHERE))
     for _, target, *statuses in r.reports:

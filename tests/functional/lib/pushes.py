@@ -78,7 +78,7 @@ def run(git, policy, command, **more):
 
 
 def by_hand(git, policy, code, **more):
-    return client.run(policy, [HAND, code], **options(git, **{"timeout": 60, **more}))
+    return client.run(policy, [HAND] + ([code] if isinstance(code, str) else code), **options(git, **{"timeout": 60, **more}))
 
 
 def posts(git, service):
