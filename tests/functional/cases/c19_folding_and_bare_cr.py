@@ -2,6 +2,7 @@
 import os
 
 import exeat
+import h2
 import onehost
 import tap
 import work
@@ -13,7 +14,7 @@ POST = "POST /ok HTTP/1.1\r\nHost: a.test\r\n"
 
 @tap.test
 def nothing_hides_in_a_field(t):
-    onehost.bad(t, [
+    wires = [
         "GET /ok HTTP/1.1\r\nHost: a.test\r\nX: a\r\n Content-Length: 3\r\n\r\n",
         "GET /ok HTTP/1.1\r\nHost: a.test\r\nX: a\r\n\tb\r\n\r\n",
         "GET /ok HTTP/1.1\r\n Host: a.test\r\nHost: a.test\r\n\r\n",
@@ -26,7 +27,48 @@ def nothing_hides_in_a_field(t):
         POST + "Transfer_Encoding: chunked\r\n\r\n0\r\n\r\n",
         POST + ": x\r\n\r\n",
         POST + "no colon here\r\n\r\n",
-    ])
+    ]
+    for clear in (False, True):
+        onehost.bad(t, wires, clear=clear)
+
+
+@tap.test
+def nor_in_one_of_http_2(t):
+    h2.needed()
+    fields = [("x", "a\r\n b"), ("x", "a\r\n\tcontent-length: 3"), ("x", "a\rtransfer-encoding: chunked"), ("x", "a\nb: c"), ("x", "a\0b"), ("x", "a\1b"),
+              ("x\r\ny", "a"), ("x\ny", "a"), ("x: a\r\ny", "b"), ("x ", "a"), ("transfer_encoding", "chunked"), ("", "a")]
+    r, server = onehost.through(t, [h2.CLIENT, '''
+        c = h2("a.test")
+        for field in %r:
+            s = c.request("/ok", "POST", end=False, fields=[field])
+            c.data(s, b"a", end=True)
+            report(c.answer(s).status)
+        for name in ("method", "path", "authority"):
+            for bad in ("\\r\\nX: y", "\\n", "\\r", "\\0", " HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n"):
+                s, c.next = c.next, c.next + 2
+                good = {"method": "GET", "path": "/ok", "authority": "a.test"}
+                good[name] += bad
+                c.headers(s, c.pseudo(**good))
+                a = c.answer(s)
+                report(a.status or "reset")
+    ''' % (fields,)])
+    tap.equal(r.reports[:len(fields)], [400] * len(fields))
+    tap.ok(set(r.reports[len(fields):]) <= {400, "reset"} and len(r.reports) == len(fields) + 15, r.reports)
+    tap.equal(server.requests, [])
+
+
+@tap.test
+def nor_in_an_answer(t):
+    h2.needed()
+    fields = ["X: a\r\n Content-Length: 3", "X: a\r\n\tb", "X: \rTransfer-Encoding: chunked", "X: a\rb", "X: a\x00b", "X: a\x01b", "X : a",
+              "Transfer-Encoding\t: chunked", ": a", "no colon here", " X: a"]
+    r, _ = onehost.through(t, [h2.CLIENT, '''
+        for i in range(%d):
+            report(tls("a.test").get("/ok/%%d" %% i).status, h2("a.test").get("/ok/%%d" %% i).status)
+    ''' % len(fields)], answer=lambda c, q: ("HTTP/1.1 200 OK\r\n%s\r\nContent-Length: 2\r\n\r\nok" % fields[int(q.target.split("/")[2])]).encode("latin-1"))
+    tap.equal(len(r.reports), len(fields))
+    for field, got in zip(fields, r.reports):
+        tap.equal(got, [502, 502], field)
 
 
 @tap.test

@@ -1,4 +1,5 @@
 """C22: the second request of a connection is judged like the first."""
+import h2
 import onehost
 import tap
 
@@ -14,6 +15,56 @@ def three_in_one_write_are_three_decisions(t):
     tap.equal(r.reports, [[[200, 403, 421], "", "eof"]])
     tap.equal([q.line for q in server.requests], ["GET /ok HTTP/1.1"])
     tap.equal([v["verdict"] for v in r.verdicts()], ["allow", "deny", "deny"])
+
+
+@tap.test
+def and_in_clear_text_and_by_a_proxy(t):
+    r, server = onehost.through(t, '''
+        for host, port, a, b in (("a.test", 80, "", ""), ("proxy.test", 3128, "http://a.test", "http://b.test")):
+            c = tcp(host, port)
+            c.send("GET %s/ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" "DELETE %s/no HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n"
+                   "GET %s/ok HTTP/1.1\\r\\nHost: b.test\\r\\nConnection: close\\r\\n\\r\\n" % (a, a, b))
+            report([c.answer().status for _ in range(3)], c.rest().decode(), c.ended)
+    ''', clear=True)
+    tap.equal(r.reports, [[[200, 403, 421], "", "eof"], [[200, 403, 403], "", "eof"]])
+    tap.equal([(q.line, q.header("host")) for q in server.requests], [("GET /ok HTTP/1.1", "a.test")] * 2)
+    tap.equal([v["verdict"] for v in r.verdicts()], ["allow", "deny", "deny"] * 2)
+
+
+@tap.test
+def and_behind_a_connect(t):
+    r, server = onehost.through(t, '''
+        c = tcp("proxy.test", 3128)
+        c.send("CONNECT a.test:443 HTTP/1.1\\r\\nHost: a.test:443\\r\\n\\r\\n")
+        report(c.until(b"\\r\\n\\r\\n").decode().split(" ")[1])
+        wrap(c, "a.test")
+        c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" "DELETE /no HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n"
+               "GET /ok HTTP/1.1\\r\\nHost: b.test\\r\\n\\r\\n")
+        report([c.answer().status for _ in range(3)], c.rest().decode(), c.ended)
+    ''')
+    tap.equal(r.reports, ["200", [[200, 403, 421], "", "eof"]])
+    tap.equal([q.line for q in server.requests], ["GET /ok HTTP/1.1"])
+
+
+@tap.test
+def and_each_stream_of_one_write(t):
+    h2.needed()
+    r, server = onehost.through(t, [h2.CLIENT, '''
+        c = h2("a.test")
+        asks = [("/ok", "GET", "a.test"), ("/no", "DELETE", "a.test"), ("/ok", "GET", "b.test"), ("/ok/2", "GET", "a.test")]
+        said, send = b"", c.raw
+        def keep(data):
+            global said
+            said += data
+        c.raw = keep
+        streams = [c.request(path, method, authority=host) for path, method, host in asks]
+        c.raw = send
+        c.raw(said)
+        report([c.answer(s).status for s in streams])
+    '''])
+    tap.equal(r.reports, [[200, 403, 421, 200]])
+    tap.equal(sorted(q.line for q in server.requests), ["GET /ok HTTP/1.1", "GET /ok/2 HTTP/1.1"])
+    tap.equal(sorted(v["verdict"] for v in r.verdicts()), ["allow", "allow", "deny", "deny"])
 
 
 @tap.test

@@ -1,8 +1,11 @@
 """C30: an upstream that closes its idle connections makes no request fail, and none is made twice."""
+import struct
 import time
 
 import client
+import h2
 import tap
+from h2server import DATA, END_STREAM, FrameServer, GOAWAY, HEADERS
 from pki import Pki
 from servers import RawServer, response
 
@@ -71,6 +74,78 @@ def closed_by_fin_under_tls(t):
 @tap.test(timeout=180)
 def closed_by_rst_under_tls(t):
     story(t, "rst", tls=True, count=400)
+
+
+def closing_http_2(how, bodies):
+    """The same by HTTP/2: `bodies` gets those of the requests that were answered."""
+    def serve(f, _number):
+        stream, body = None, b""
+        while stream is None or not flags & END_STREAM:
+            kind, flags, of, payload = f.read()
+            if kind == HEADERS and stream is None:
+                stream = of
+            elif kind == HEADERS:
+                flags = 0
+            body += payload if kind == DATA and of == stream else b""
+        bodies.append(body)
+        f.answer(stream)
+        time.sleep(0.005)
+        if how == "goaway":
+            f.frame(GOAWAY, 0, 0, struct.pack(">II", stream, 0))
+        f.connection.close("fin" if how == "goaway" else how)
+    return serve
+
+
+def story_of_http_2(t, how):
+    """What failed, the bodies of its POSTs as they came."""
+    bodies = []
+    server = t.use(FrameServer(closing_http_2(how, bodies), tls=pki.leaf("a.test")))
+    r = client.run(POLICY, CLIENT.replace('"x" * 20', '"%%020d" %% i') % {"count": 200, "open": 'tls("a.test")'},
+                   resolve=[server.resolve("a.test")], upstream_ca=pki.ca, timeout=100)
+    posts = [b for b in bodies if b]
+    tap.equal(len(posts), len(set(posts)), "a POST was made twice")
+    tap.equal({len(b) for b in posts}, {20})
+    return r.reports[0], sorted(posts)
+
+
+@tap.test(timeout=60)
+def closed_by_a_server_of_http_2(t):
+    """Which says GOAWAY: what it has not acted on is asked again, whatever it is."""
+    bad, posts = story_of_http_2(t, "goaway")
+    tap.equal(bad, [])
+    tap.equal(posts, [b"%020d" % i for i in range(1, 200, 2)])
+
+
+@tap.test(timeout=120)
+def closed_by_a_server_of_http_2_without_a_word(t):
+    """Against RFC 9113, 6.8: a POST that crossed its end may have been acted on, and fails rather than be made twice."""
+    for how in ("fin", "rst"):
+        bad, posts = story_of_http_2(t, how)
+        tap.equal([x[:3] for x in bad if x[1:3] != ["POST", 502]], [], how)
+        tap.equal(len(posts) + len(bad), 100)
+
+
+@tap.test(timeout=120)
+def a_client_of_http_2_does_not_see_it_either(t):
+    h2.needed()
+    for how in ("fin", "rst"):
+        server = t.use(RawServer(closing(how), tls=pki.leaf("a.test")))
+        r = client.run(POLICY, [h2.CLIENT, '''
+            c = h2("a.test")
+            bad = []
+            for i in range(200):
+                s = c.request("/%d" % i, "POST" if i % 2 else "GET", end=i % 2 == 0)
+                if i % 2:
+                    c.data(s, b"x" * 20, end=True)
+                a = c.answer(s)
+                if a.status != 200 or not a.whole:
+                    bad.append([i, a.status, a.reset, a.body.decode()])
+                time.sleep(0.003 + i % 5 / 1000)
+            report(bad)
+        '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, timeout=60)
+        tap.equal(r.reports, [[]], how)
+        tap.equal(sorted(q.target for q in server.requests if q.method == "POST"), sorted("/%d" % i for i in range(1, 200, 2)), how)
+        tap.equal(r.outcomes(status=502), [])
 
 
 @tap.test

@@ -1,4 +1,5 @@
 """C32: an origin that ends its connection without close_notify: what was complete is complete, what was cut is cut."""
+import h2
 import onehost
 import tap
 from servers import response
@@ -65,6 +66,98 @@ def whatever_the_end_a_cut_body_never_looks_whole(t):
             tap.equal(r.outcomes()[0]["code"], "upstream-truncated")
         elif answer is to_close and how == "abrupt":
             tap.equal(r.outcomes()[0]["code"], "upstream-unclean")
+
+
+@tap.test
+def in_clear_text_it_is_the_same(t):
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + b"x" * 50
+    open_chunk = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+    to_close = b"HTTP/1.1 200 OK\r\n\r\nall of it"
+    for answer, how, whole in ((half, "fin", False), (half, "rst", False), (open_chunk, "fin", False), (open_chunk, "rst", False),
+                               (response(200, "x" * 100), "fin", True), (to_close, "fin", True), (to_close, "rst", False)):
+        r, _ = onehost.through(t, '''
+            c = tcp("a.test")
+            a = c.get("/ok")
+            report(a.status, a.whole, c.ended, a.header("transfer-encoding"))
+        ''', answer=[answer, ("sleep", 0.1), ("close", how)], clear=True)
+        tap.equal(r.reports[0][:2], [200, whole], "%r %s: %s" % (answer[:60], how, r.reports))
+        if not whole:
+            tap.equal(r.outcomes()[0]["code"], "upstream-truncated")
+            # chunks say by themselves that there is no end; nothing else does in clear text
+            tap.ok(r.reports[0][2] == "reset" or r.reports[0][3] == "chunked", r)
+    r, _ = onehost.through(t, '''
+        c = tcp("a.test")
+        c.send("GET /ok HTTP/1.0\\r\\nHost: a.test\\r\\n\\r\\n")
+        a = c.answer()
+        report(a.status, a.whole, a.body.decode(), c.ended)
+    ''', answer=[open_chunk, ("sleep", 0.1), ("close", "fin")], clear=True)
+    tap.equal(r.reports, [[200, False, "hello", "reset"]])
+
+
+@tap.test
+def an_upload_that_is_cut_never_looks_whole(t):
+    """The other way: however the client ends in the midst of a body, the origin is not told of an end."""
+    h2.needed()
+    ends = '''
+        def close_notify(c):
+            c.sock.settimeout(0.3)
+            try:
+                c.sock.unwrap()
+            except OSError:
+                pass
+            c.sock.close()
+        def fin(c):
+            socket.socket.shutdown(c.sock, socket.SHUT_WR)
+            spin(0.2)
+            c.sock.close()
+        def rst(c):
+            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            c.sock.close()
+    '''
+    tls_code = [h2.CLIENT, ends, '''
+        for end in (close_notify, fin, rst):
+            for framing, body in (("Content-Length: 100", "x" * 50), ("Transfer-Encoding: chunked", "5\\r\\nhello\\r\\n"),
+                                  ("Transfer-Encoding: chunked", "5\\r\\nhel"), ("Transfer-Encoding: chunked", "5\\r\\nhello\\r\\n0\\r\\n")):
+                c = tls("a.test")
+                c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\n%s\\r\\n\\r\\n%s" % (framing, body))
+                spin(0.1)
+                end(c)
+            for fields in ([("content-length", "100")], []):
+                c = h2("a.test")
+                c.data(c.request("/ok", "POST", end=False, fields=fields), b"x" * 50)
+                spin(0.1)
+                end(c.c)
+        c = h2("a.test")
+        for fields in ([("content-length", "100")], []):
+            s = c.request("/ok", "POST", end=False, fields=fields)
+            c.data(s, b"x" * 50)
+            spin(0.1)
+            c.reset(s)
+        report(c.settle())
+        spin(0.5)
+    ''']
+    clear_code = [ends, '''
+        for end in (fin, rst):
+            for framing, body in (("Content-Length: 100", "x" * 50), ("Transfer-Encoding: chunked", "5\\r\\nhello\\r\\n"),
+                                  ("Transfer-Encoding: chunked", "5\\r\\nhello\\r\\n0\\r\\n")):
+                c = tcp("a.test")
+                c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\n%s\\r\\n\\r\\n%s" % (framing, body))
+                spin(0.1)
+                end(c)
+        spin(0.5)
+    ''']
+    for code, count, clear in ((tls_code, 20, False), (clear_code, 6, True)):
+        whole = []
+
+        def answer(connection, request, whole=whole):
+            connection.read_body(request)
+            whole.append(request.head)
+            connection.send(response(200, "ok"))
+        r, server = onehost.through(t, code, answer=answer, clear=clear)
+        tap.equal(whole, [])
+        tap.ok(len(server.requests) >= count // 2, len(server.requests))
+        tap.equal(len(r.outcomes()), count)
+        tap.equal(r.outcomes(status=200), [])
 
 
 @tap.test

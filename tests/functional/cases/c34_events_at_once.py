@@ -1,9 +1,14 @@
 """C34: what an origin sends is passed on as it comes: events, single bytes, compressed streams."""
+import re
 import time
 import zlib
 
+import client
+import h2
 import onehost
 import tap
+from h2server import DATA, END_HEADERS, END_STREAM, FrameServer, HEADERS, OK
+from pki import Pki
 
 READ = '''
     c = tls("a.test")
@@ -23,6 +28,14 @@ READ = '''
 '''
 
 
+def late(once):
+    """One stall of a busy machine may pass; what waits for more data is late each time."""
+    lags = []
+    while len(lags) < 3 and min(lags, default=1) >= 0.05:
+        lags.append(once())
+    tap.ok(min(lags) < 0.05, "late by %s s" % lags)
+
+
 def stream(t, kind, compressed, sender):
     def answer(connection, _request):
         send = sender()
@@ -32,12 +45,7 @@ def stream(t, kind, compressed, sender):
             send(connection, b"data: %.6f\n\n" % time.time())
             time.sleep(0.2)
         connection.send(b"0\r\n\r\n")
-    # One stall of a busy machine may pass; what waits for more data is late each time.
-    lags = []
-    while len(lags) < 3 and min(lags, default=1) >= 0.05:
-        r, _ = onehost.through(t, READ % compressed, answer=answer)
-        lags.append(r.reports[0][0])
-    tap.ok(min(lags) < 0.05, "late by %s s" % lags)
+    late(lambda: onehost.through(t, READ % compressed, answer=answer)[0].reports[0][0])
 
 
 def chunk(data):
@@ -72,6 +80,127 @@ def compressed_with_a_sync_flush(t):
         z = zlib.compressobj(6, zlib.DEFLATED, 31)
         return lambda c, data: c.send(chunk(z.compress(data) + z.flush(zlib.Z_SYNC_FLUSH)))
     stream(t, b"text/event-stream", True, sender)
+
+
+# Six events, however the body is framed: how late the latest was.
+READ_ANY = '''
+    def lags_of(c, s=None):
+        lags, text = [], b""
+        while len(lags) < 6:
+            if s is None:
+                data = c.recv()
+                text += data
+            else:
+                data = c.read()
+                text = c.answers[s].body
+            events = re.findall(rb"data: ([0-9.]+)\\n\\n", text)
+            while len(lags) < len(events):
+                lags.append(time.time() - float(events[len(lags)]))
+            if not data:
+                break
+        return max(lags) if len(lags) == 6 else 99
+    import re
+'''
+
+
+def until_the_end(connection, _request):
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+    for _ in range(6):
+        connection.send(b"data: %.6f\n\n" % time.time())
+        time.sleep(0.2)
+    connection.close()
+
+
+def of_known_length(connection, _request):
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 150\r\n\r\n")
+    for _ in range(6):
+        connection.send(b"data: %.6f\n\n" % time.time())
+        time.sleep(0.2)
+
+
+def frames(f, _number):
+    while True:
+        stream_id = f.request()
+        f.frame(HEADERS, END_HEADERS, stream_id, OK)
+        for _ in range(6):
+            f.frame(DATA, 0, stream_id, b"data: %.6f\n\n" % time.time())
+            time.sleep(0.2)
+        f.frame(DATA, END_STREAM, stream_id)
+
+
+ASK = 'c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")\n'
+BY_HTTP_1 = 'c = %s("a.test")\n' + ASK + 'report(lags_of(c))\n'
+BY_HTTP_2 = 'c = h2("a.test")\nreport(lags_of(c, c.request("/ok")))\n'
+
+
+@tap.test(timeout=60)
+def by_either_version_and_in_clear_text_however_it_is_framed(t):
+    h2.needed()
+    for answer in (until_the_end, of_known_length):
+        for code, clear in ((BY_HTTP_1 % "tls", False), (BY_HTTP_1 % "tcp", True), (BY_HTTP_2, False)):
+            late(lambda code=code, clear=clear, answer=answer:
+                 onehost.through(t, [h2.CLIENT, READ_ANY, code], answer=answer, clear=clear)[0].reports[0])
+
+
+@tap.test(timeout=60)
+def from_an_origin_of_http_2(t):
+    h2.needed()
+    pki = Pki()
+    server = t.use(FrameServer(frames, tls=pki.leaf("a.test")))
+    for code in (BY_HTTP_1 % "tls", BY_HTTP_2):
+        late(lambda code=code: client.run(onehost.POLICY, [h2.CLIENT, READ_ANY, code], resolve=[server.resolve("a.test")],
+                                          upstream_ca=pki.ca).reports[0])
+
+
+@tap.test(timeout=60)
+def what_a_client_sends_goes_on_as_it_comes(t):
+    """The other way: the origin has each piece of an upload before the next is sent."""
+    h2.needed()
+    uploads = {
+        "chunks": ('''
+            c = %s("a.test")
+            c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n")
+            for _ in range(6):
+                event = "data: %%.6f\\n\\n" %% time.time()
+                c.send("%%x\\r\\n%%s\\r\\n" %% (len(event), event))
+                spin(0.2)
+            c.send("0\\r\\n\\r\\n")
+            report(c.answer().status)
+        '''),
+        "frames": ('''
+            c = h2("a.test")
+            s = c.request("/ok", "POST", end=False)
+            for _ in range(6):
+                c.data(s, b"data: %.6f\\n\\n" % time.time())
+                spin(0.2)
+            c.data(s, b"", end=True)
+            report(c.answer(s).status)
+        '''),
+    }
+
+    def once(code, clear):
+        lags = []
+
+        def answer(connection, request):
+            body = bytes(connection.pending)
+            while True:
+                events = re.findall(rb"data: ([0-9.]+)\n\n", body)
+                while len(lags) < len(events):
+                    lags.append(time.time() - float(events[len(lags)]))
+                if body.endswith(b"0\r\n\r\n"):
+                    break
+                connection.fill()
+                body = bytes(connection.pending)
+            request.body = body
+            connection.pending = bytearray()
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        r, _ = onehost.through(t, [h2.CLIENT, code], answer=answer, clear=clear)
+        tap.equal(r.reports, [200])
+        tap.equal(len(lags), 6)
+        return max(lags)
+    late(lambda: once(uploads["chunks"] % "tls", False))
+    late(lambda: once(uploads["chunks"] % "tcp", True))
+    late(lambda: once(uploads["frames"], False))
 
 
 tap.main()

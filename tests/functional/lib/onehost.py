@@ -2,6 +2,7 @@
 both.
 
     r, server = onehost.through(t, 'report(tls("a.test").get("/ok").status)')
+    r, server = onehost.through(t, 'report(tcp("a.test").get("/ok").status)', clear=True)  # the same in clear text
     r, server = onehost.bad(t, ["GET /x\\n..."])      # each alone on a connection: refused, and nothing went upstream
 """
 import client
@@ -10,16 +11,18 @@ from pki import Pki
 from servers import RawServer, response
 
 POLICY = "allow * https://a.test/ok**\n"
+CLEAR_POLICY = "allow * http://a.test/ok**\n"
 
 _pki = None
 
 
-def through(t, code, answer=response(200, "ok"), policy=POLICY, **options):
+def through(t, code, answer=response(200, "ok"), policy=None, clear=False, **options):
     global _pki
     _pki = _pki or Pki()
-    server = t.use(RawServer(answer, tls=_pki.leaf("a.test", "b.test")))
-    pins = ["%s:%d:127.0.0.1:%d" % (name, port, server.port) for name in ("a.test", "b.test") for port in (443, 8443)]
-    r = client.run(policy, code, resolve=pins, upstream_ca=_pki.ca, **options)
+    server = t.use(RawServer(answer, tls=None if clear else _pki.leaf("a.test", "b.test")))
+    ports = (80, 8080) if clear else (443, 8443)
+    pins = ["%s:%d:127.0.0.1:%d" % (name, port, server.port) for name in ("a.test", "b.test") for port in ports]
+    r = client.run(policy or (CLEAR_POLICY if clear else POLICY), code, resolve=pins, upstream_ca=_pki.ca, **options)
     return r, server
 
 
@@ -27,12 +30,12 @@ def bad(t, wires, statuses=(400,), **options):
     """Each of these bytes is refused with one answer, after which the connection ends."""
     r, server = through(t, '''
         for wire in %r:
-            c = tls("a.test")
+            c = %s("a.test")
             c.send(wire)
             a = c.answer()
             rest = c.rest()
             report([wire[:200], a.status, rest.decode("latin-1"), c.ended])
-    ''' % (list(wires),), **options)
+    ''' % (list(wires), "tcp" if options.get("clear") else "tls"), **options)
     tap.equal(len(r.reports), len(wires))
     for wire, status, rest, ended in r.reports:
         tap.ok(status in statuses and not rest and ended == "eof", "%r: %r %r %r" % (wire, status, rest, ended))
