@@ -53,4 +53,43 @@ def and_for_every_stream_of_http_2(t):
     tap.equal({c.sni for c in server.connections}, {"a.test"})
 
 
+VAULT = "credential bound\n    for https://a.test\n    from env EXEAT_TEST_TOKEN\n    inject bearer\n"
+
+
+@tap.test
+def no_credential_goes_with_another_host(t):
+    """Neither a.test's, on a connection to b.test, nor on one to a.test with b.test's name in it."""
+    h2.needed()
+    r, server = onehost.through(t, [h2.CLIENT, '''
+        for name, host in (("a.test", "b.test"), ("b.test", "a.test")):
+            report(tls(name).get("/ok", host=host).status, h2(name).get("/ok", authority=host).status)
+            c = tls(name)
+            c.send("GET https://%s/ok HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" % (host, host))
+            report(c.answer().status)
+        report(tls("b.test").get("/ok", host="b.test").status, tls("a.test").get("/ok").status)
+    '''], policy="allow * https://a.test/**  with bound\nallow * https://b.test/**\n", vault=VAULT, env={"EXEAT_TEST_TOKEN": "SECRET-A"})
+    tap.equal(r.reports, [[421, 421], 421] * 2 + [[200, 200]])
+    tap.equal([(q.header("host"), q.header("authorization")) for q in server.requests], [("b.test", None), ("a.test", "Bearer SECRET-A")])
+
+
+@tap.test
+def what_a_connect_names_is_the_connection_s_name(t):
+    """CONNECT, SNI and Host: all three, or nothing goes anywhere."""
+    r, server = onehost.through(t, '''
+        for to, sni, host in (("a.test", "a.test", "a.test"), ("a.test", "a.test", "b.test"), ("a.test", "b.test", "b.test"),
+                              ("b.test", "a.test", "a.test"), ("a.test", "b.test", "a.test")):
+            c = tcp("proxy.test", 3128)
+            c.send("CONNECT %s:443 HTTP/1.1\\r\\nHost: %s:443\\r\\n\\r\\n" % (to, to))
+            c.until(b"\\r\\n\\r\\n")
+            try:
+                wrap(c, sni)
+                report(c.get("/ok", host=host).status)
+            except (OSError, ssl.SSLError):
+                report("no handshake")
+    ''', policy="allow * https://a.test/**\nallow * https://b.test/**\n")
+    tap.equal(r.reports[:2], [200, 421])
+    tap.ok(set(r.reports[2:]) <= {421, "no handshake"} and len(r.reports) == 5, r.reports)
+    tap.equal([(q.header("host"), q.connection.sni) for q in server.requests], [("a.test", "a.test")])
+
+
 tap.main()

@@ -1,10 +1,11 @@
 """C04: a credential goes to the machine that exeat found for the name, wherever the client has dialled."""
 import netns
 
-netns.enter(addresses=["203.0.113.4/24", "203.0.113.66/24", "203.0.113.53/24"], resolv="nameserver 203.0.113.53\n")
+netns.enter(addresses=["203.0.113.4/24", "203.0.113.66/24", "203.0.113.53/24", "2001:db8::4/64", "2001:db8::66/64"], resolv="nameserver 203.0.113.53\n")
 
 # pylint: disable=wrong-import-position
 import client
+import h2
 import tap
 from pki import Pki
 from servers import DnsServer, RawServer, response
@@ -15,15 +16,14 @@ VAULT = "credential bound\n    for https://a.test\n    from env EXEAT_TEST_TOKEN
 SECRET = "SECRET-A-0123456789"
 
 
-def attack(t, code):
+def attack(t, code, true="203.0.113.4", policy=POLICY):
     """Runs the client's code beside the true host and a wrong one; returns the result and both, ports 80 and 443."""
-    t.use(DnsServer({"a.test": ["203.0.113.4"]}, address="203.0.113.53", port=53))
-    good = [t.use(RawServer(response(200, "good"), address="203.0.113.4", port=80)),
-            t.use(RawServer(response(200, "good"), address="203.0.113.4", port=443, tls=pki.leaf("a.test")))]
-    evil = [t.use(RawServer(response(200, "evil"), address="203.0.113.66", port=80)),
-            t.use(RawServer(response(200, "evil"), address="203.0.113.66", port=443, tls=pki.leaf("a.test"))),
-            t.use(RawServer(response(200, "evil"), address="203.0.113.66", port=8443, tls=pki.leaf("a.test")))]
-    r = client.run(POLICY, code, vault=VAULT, upstream_ca=pki.ca, env={"EXEAT_TEST_TOKEN": SECRET})
+    t.use(DnsServer({"a.test": [true]}, address="203.0.113.53", port=53))
+    good = [t.use(RawServer(response(200, "good"), address=true, port=80)),
+            t.use(RawServer(response(200, "good"), address=true, port=443, tls=pki.leaf("a.test")))]
+    evil = [t.use(RawServer(response(200, "evil"), address=address, port=port, tls=pki.leaf("a.test") if tls else None))
+            for address in ("203.0.113.66", "2001:db8::66") for port, tls in ((80, False), (443, True), (8443, True))]
+    r = client.run(policy, code, vault=VAULT, upstream_ca=pki.ca, env={"EXEAT_TEST_TOKEN": SECRET})
     return r, good, evil
 
 
@@ -84,6 +84,54 @@ def nor_does_an_address_of_the_clients_own_in_its_hosts_file(t):
     ''')
     tap.ok("evil" not in str(r.reports), "the wrong machine has answered")
     untouched(evil)
+
+
+def every_way(t, true):
+    """To the wrong machine by IPv4 and by IPv6, by either version of HTTP, and by a proxy's forms."""
+    h2.needed()
+    r, good, evil = attack(t, [h2.CLIENT, '''
+        def told(f):
+            try:
+                a = f()
+                report(a.status, a.body.decode("latin-1"))
+            except (OSError, RuntimeError) as e:
+                report("refused", str(e))
+        def connect(to, sni):
+            c = tcp("proxy.test", 3128)
+            c.send("CONNECT %s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" % (to, to))
+            c.until(b"\\r\\n\\r\\n")
+            return wrap(c, sni)
+        def proxied(target, host):
+            c = tcp("proxy.test", 3128)
+            c.send("GET %s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" % (target, host))
+            return c.answer()
+        for address in ("203.0.113.66", "2001:db8::66"):
+            literal = "[%s]" % address if ":" in address else address
+            told(lambda: tcp(address, 80).get("/x"))
+            for port in (443, 8443):
+                told(lambda: tls(address, port, sni="a.test").get("/x"))
+                told(lambda: h2(address, port, sni="a.test").get("/x"))
+                told(lambda: connect("%s:%d" % (literal, port), "a.test").get("/x"))
+            told(lambda: proxied("http://%s/x" % literal, "a.test"))
+            told(lambda: proxied("http://a.test/x", literal))
+        told(lambda: connect("a.test:443", "a.test").get("/x"))
+    '''], true)
+    tap.equal(r.reports.pop(), [200, "good"])
+    tap.equal(len(r.reports), 18)
+    tap.ok("evil" not in str(r.reports), "the wrong machine has answered: %r" % (r.reports,))
+    untouched(evil)
+    tap.equal([q.all("authorization") for q in good[1].requests if q.all("authorization")][-1:], [["Bearer " + SECRET]])
+    tap.ok(SECRET.encode() not in good[0].received, "the token went out in clear text")
+
+
+@tap.test
+def nor_does_any_other_way_where_the_true_host_has_ipv4(t):
+    every_way(t, "203.0.113.4")
+
+
+@tap.test
+def nor_where_it_has_ipv6(t):
+    every_way(t, "2001:db8::4")
 
 
 tap.main()

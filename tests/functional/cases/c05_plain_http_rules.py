@@ -51,4 +51,35 @@ def a_rule_for_https_says_nothing_about_http(t):
     tap.equal([v["verdict"] for v in r.verdicts()], ["deny", "deny", "deny", "allow"])
 
 
+@tap.test
+def and_a_rule_for_http_nothing_about_https(t):
+    r, clear, secure = ask(t, "allow GET http://a.test/**\n", [CURL, '''
+        report(curl("https://a.test/data"), curl("--http2", "https://a.test/data"), curl("https://a.test:8080/data"), curl("http://a.test:8080/data"), curl("http://a.test/data"))
+    '''])
+    tap.equal(r.reports[0][3:], ["403", "200"])
+    tap.ok(set(r.reports[0][:3]) <= {"403", "000"}, r.reports)
+    tap.equal((len(clear.requests), secure.requests), (1, []))
+
+
+@tap.test
+def paths_queries_and_denials_count_alike(t):
+    """In clear text, by a proxy's form, by HTTP/1.0, and over TLS by either version of HTTP."""
+    rules = "".join("allow GET,POST %(s)s://a.test/data/*\ndeny POST %(s)s://a.test/data/closed\n" % {"s": s} for s in ("http", "https"))
+    r, clear, secure = ask(t, rules, [CURL, '''
+        ways = (("http", []), ("https", ["--http1.1"]), ("https", ["--http2"]), ("http", ["-x", "http://proxy.test:3128"]), ("http", ["--http1.0"]))
+        for scheme, words in ways:
+            url = scheme + "://a.test"
+            report(curl(*words, url + "/data/x"), curl(*words, url + "/data/x?q"), curl(*words, "-d", "x", url + "/data/x"), curl(*words, "-d", "x", url + "/data/closed"),
+                   curl(*words, url + "/data/closed"), curl(*words, url + "/data/x/y"), curl(*words, url + "/"), curl(*words, "--path-as-is", url + "/data/../x"),
+                   curl(*words, "-X", "DELETE", url + "/data/x"))
+    '''])
+    first = r.reports[0]
+    tap.equal(first[2:4], ["200", "403"])
+    tap.equal([first[0]] + first[4:7] + first[8:], ["200", "200", "403", "403", "403"])
+    tap.ok(first[7] in ("400", "403"), first)
+    tap.equal(r.reports, [first] * 5)
+    tap.equal(len(clear.requests), 3 * first.count("200"))
+    tap.equal(len(secure.requests), 2 * first.count("200"))
+
+
 tap.main()

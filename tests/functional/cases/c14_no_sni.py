@@ -1,5 +1,7 @@
 """C14: TLS without a name is refused for that reason; a rule that names the address may allow it, and it is verified."""
+import client
 import exeat
+import h2
 import tap
 from pki import Pki
 from servers import RawServer, response
@@ -49,6 +51,49 @@ def an_address_that_a_rule_names_is_verified_as_one(t):
     r, server = ask(t, "allow GET https://10.9.0.1/**\n", CURL, names=("a.test",))
     tap.contains(r.out, "502 0")
     tap.equal(server.requests, [])
+
+
+@tap.test
+def addresses_of_ipv6_are_no_others(t):
+    for names, policy, got in ((("IP:2001:db8::7",), "allow GET https://[2001:DB8:0::7]/**\n", "200 0"), (("a.test",), "allow GET https://[2001:db8::7]/**\n", "502 0"),
+                               (("IP:2001:db8::8",), "allow GET https://[2001:db8::7]/**\n", "502 0"), (("IP:2001:db8::7",), "allow GET https://[2001:db8::8]/**\n", "000 ")):
+        server = t.use(RawServer(response(200, "ok"), tls=pki.leaf(*names)))
+        r = exeat.run(policy, CURL.replace("10.9.0.1", "[2001:db8::7]"), resolve=[server.resolve("[2001:db8::7]")], upstream_ca=pki.ca)
+        tap.contains(r.out, got)
+        tap.equal([q.header("host") for q in server.requests], ["[2001:db8::7]"] if got == "200 0" else [])
+        if got == "000 ":
+            tap.equal(r.verdict(verdict="deny")["code"], "no-sni")
+            tap.equal(len(server.connections), 0)
+
+
+@tap.test
+def by_http_2_and_by_a_proxy_too(t):
+    """A handshake without a name at an address that no rule names, or at a name; and no credential for a name goes to an address."""
+    h2.needed()
+    server = t.use(RawServer(response(200, "ok"), tls=pki.leaf("IP:10.9.0.1", "a.test")))
+    r = client.run("allow GET https://10.9.0.1/**\nallow GET https://a.test/**  with key\n", [h2.CLIENT, '''
+        def connect(to):
+            c = tcp("proxy.test", 3128)
+            c.send("CONNECT %s:443 HTTP/1.1\\r\\nHost: %s:443\\r\\n\\r\\n" % (to, to))
+            c.until(b"\\r\\n\\r\\n")
+            return c
+        def told(f):
+            try:
+                report(f().status)
+            except (OSError, RuntimeError) as e:
+                report("none")
+        told(lambda: h2("10.9.0.1", sni=None).get("/x", authority="10.9.0.1"))
+        told(lambda: wrap(connect("10.9.0.1"), None).get("/x", host="10.9.0.1"))
+        told(lambda: h2("10.9.0.1", sni=None).get("/x", authority="a.test"))
+        told(lambda: wrap(connect("10.9.0.1"), None).get("/x", host="a.test"))
+        told(lambda: h2("a.test", sni=None).get("/x"))
+        told(lambda: h2("10.9.0.2", sni=None).get("/x", authority="10.9.0.2"))
+        told(lambda: wrap(connect("a.test"), None).get("/x"))
+        told(lambda: wrap(connect("10.9.0.2"), None).get("/x", host="10.9.0.2"))
+    '''], resolve=[server.resolve(n) for n in ("10.9.0.1", "10.9.0.2", "a.test")], upstream_ca=pki.ca,
+                   vault="credential key\n    for https://a.test\n    from env A_TOKEN\n    inject bearer\n", env={"A_TOKEN": "SECRET-A"})
+    tap.equal(r.reports, [200, 200, 421, 421] + ["none"] * 4)
+    tap.equal([(q.header("host"), q.header("authorization")) for q in server.requests], [("10.9.0.1", None)] * 2)
 
 
 tap.main()

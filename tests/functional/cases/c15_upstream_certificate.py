@@ -3,8 +3,10 @@ import ssl
 
 import client
 import exeat
+import h2
 import tap
 import work
+from h2server import FrameServer
 from pki import Pki
 from servers import RawServer, SinkServer
 
@@ -84,6 +86,27 @@ def a_body_is_not_sent_either(t):
     ''', vault=VAULT, upstream_ca=pki.ca, resolve=upstream.resolve("a.test"), env={"EXEAT_TEST_TOKEN": SECRET})
     tap.equal(r.reports, [502])
     tap.equal(upstream.received, b"")
+
+
+@tap.test
+def nor_does_a_server_of_http_2_get_any(t):
+    """Whatever the client speaks: no preface, no SETTINGS, no header."""
+    h2.needed()
+    for leaf in (pki.leaf("a.test", self_signed=True), pki.leaf("a.test", expired=True), pki.leaf("b.test"), stranger.leaf("a.test")):
+        upstream = t.use(FrameServer(lambda f, _number: f.request(), tls=leaf))
+        r = client.run(POLICY, [h2.CLIENT, '''
+            report(h2("a.test").get("/x").status, tls("a.test").get("/x").status)
+        '''], vault=VAULT, upstream_ca=pki.ca, resolve=upstream.resolve("a.test"), env={"EXEAT_TEST_TOKEN": SECRET})
+        tap.equal(r.reports, [[502, 502]])
+        tap.ok(upstream.connections, "it was tried")
+        tap.equal(upstream.received, b"")
+        tap.equal([o["code"] for o in r.outcomes()], ["upstream-certificate"] * 2)
+
+
+@tap.test
+def nor_one_of_ipv6(t):
+    for leaf in (pki.leaf("IP:::1"), pki.leaf("b.test"), stranger.leaf("a.test")):
+        refused(t, "certificate" if leaf == stranger.leaf("a.test") else "mismatch", "upstream-certificate", tls=leaf, address="::1")
 
 
 @tap.test
