@@ -56,8 +56,10 @@ static bool is_interim(const struct http2_list *list) {
 
 static void stream_headers(struct up2_stream *s, bool ended) {
     if (s->phase != UP2A_HEAD) {
-        s->head_waits =
-            !ended; /* trailers, which must end it: else they are told as a head, which is refused */
+        if (!ended) { /* trailers, which must end it: else they are told as a head, an empty one, which is refused */
+            http2_list_clear(&s->list);
+            s->head_waits = true;
+        }
         return;
     }
     if (!is_interim(&s->list))

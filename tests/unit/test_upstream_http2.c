@@ -1,4 +1,4 @@
-/* Connections of HTTP/2 to upstreams: how long one has an id for another stream. */
+/* Connections of HTTP/2 to upstreams: how long one has an id for another stream; what waits until it is listened to. */
 #include "tests/unit/upstream_rig.h"
 
 #include "proxy/upstream/upstream_http2.h"
@@ -18,15 +18,30 @@ static int on_server_frame(nghttp2_session *session, const nghttp2_frame *frame,
     return nghttp2_submit_response(session, frame->hd.stream_id, &answer, 1, NULL);
 }
 
+/* … by a head and trailers, and nothing between them. */
+static int on_server_frame_with_trailers(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
+    struct server *s = arg;
+    char name[] = ":status", value[] = "200", sum[] = "x-sum", seven[] = "7";
+    nghttp2_nv head = {(uint8_t *)name, (uint8_t *)value, sizeof name - 1, sizeof value - 1, 0};
+    nghttp2_nv trailer = {(uint8_t *)sum, (uint8_t *)seven, sizeof sum - 1, sizeof seven - 1, 0};
+    int32_t id = frame->hd.stream_id;
+    if (frame->hd.type != NGHTTP2_HEADERS)
+        return 0;
+    s->count->requests++;
+    nghttp2_submit_headers(session, NGHTTP2_FLAG_NONE, id, NULL, &head, 1, NULL);
+    nghttp2_submit_headers(session, NGHTTP2_FLAG_END_STREAM, id, NULL, &trailer, 1, NULL);
+    return 0;
+}
+
 /* Answers each request, and keeps the connection until the client ends it. */
-static void serve_http2(struct server *s, SSL *ssl) {
+static void serve_frames(struct server *s, SSL *ssl, nghttp2_on_frame_recv_callback on_frame) {
     nghttp2_session_callbacks *callbacks;
     nghttp2_session *session;
     uint8_t bytes[16384];
     const uint8_t *p;
     ssize_t n;
     nghttp2_session_callbacks_new(&callbacks);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_server_frame);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     if (nghttp2_session_server_new(&session, callbacks, s))
         _exit(1);
     nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, NULL, 0);
@@ -36,6 +51,14 @@ static void serve_http2(struct server *s, SSL *ssl) {
                 return;
         n = SSL_read(ssl, bytes, sizeof bytes);
     } while (n > 0 && nghttp2_session_mem_recv(session, bytes, (size_t)n) == n);
+}
+
+static void serve_http2(struct server *s, SSL *ssl) {
+    serve_frames(s, ssl, on_server_frame);
+}
+
+static void serve_trailers(struct server *s, SSL *ssl) {
+    serve_frames(s, ssl, on_server_frame_with_trailers);
 }
 
 static int choose_http2(SSL *ssl, const unsigned char **chosen, unsigned char *n, const unsigned char *offer,
@@ -50,14 +73,23 @@ static int choose_http2(SSL *ssl, const unsigned char **chosen, unsigned char *n
 /* --- a client ----------------------------------------------------------------------------------------- */
 
 struct answer {
+    unsigned heads;
     bool ended;
+    size_t trailers;
     const char *lost;
 };
 
 static void on_head(void *arg, const struct http2_list *list, bool ended) {
     struct answer *a = arg;
     (void)list;
+    a->heads++;
     a->ended = ended;
+}
+
+static void on_end(void *arg, const struct http2_list *trailers) {
+    struct answer *a = arg;
+    a->ended = true;
+    a->trailers = trailers->fields;
 }
 
 static void on_lost(void *arg, const char *why, bool unseen) {
@@ -70,17 +102,25 @@ static void on_nothing(void *arg) {
     (void)arg;
 }
 
-static const struct up2_events events = {
-    .head = on_head, .turn = on_nothing, .lost = on_lost, .drained = on_nothing, .late = on_nothing};
+static const struct up2_events events = {.head = on_head,
+                                         .end = on_end,
+                                         .turn = on_nothing,
+                                         .lost = on_lost,
+                                         .drained = on_nothing,
+                                         .late = on_nothing};
 
-static void ask(struct upstream_link *link, struct answer *a) {
+static void ask_listening(struct upstream_link *link, struct answer *a, bool listening) {
     static struct http1_request request;
     *a = (struct answer){.ended = false};
     assert_int_equal(http1_request_parse(&request, SLICE("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")), 0);
     up2_own(link, &events, a);
-    up2_listen(link, true);
+    up2_listen(link, listening);
     assert_int_equal(up2_request(link, &request, &(struct http1_write){.host = SLICE("a.test")}), 0);
     up2_flush(link);
+}
+
+static void ask(struct upstream_link *link, struct answer *a) {
+    ask_listening(link, a, true);
 }
 
 static bool is_over(void *arg) {
@@ -115,11 +155,15 @@ static bool one_open(void *arg) {
 
 /* --- tests -------------------------------------------------------------------------------------------- */
 
-static void open_both(struct rig *g, struct server *s) {
-    *s = (struct server){.tls = server_context(good_root, "a.test", -60), .serve = serve_http2};
+static void open_with(struct rig *g, struct server *s, void (*serve)(struct server *s, SSL *ssl)) {
+    *s = (struct server){.tls = server_context(good_root, "a.test", -60), .serve = serve};
     SSL_CTX_set_alpn_select_cb(s->tls, choose_http2, NULL);
     server_start(s);
     rig_open(g, "", pin_to(s->port, "a.test", NULL), NULL);
+}
+
+static void open_both(struct rig *g, struct server *s) {
+    open_with(g, s, serve_http2);
 }
 
 static void close_both(struct rig *g, struct server *s) {
@@ -177,10 +221,35 @@ static void who_has_a_link_has_an_id(void **state) {
     close_both(&g, &s);
 }
 
+static bool has_come(void *arg) {
+    const struct upstream_link *link = arg;
+    return link->http2->phase == UP2A_WHOLE;
+}
+
+/* As that to a push is, which waits for the verdict. */
+static void trailers_do_not_take_the_head_away_that_waits(void **state) {
+    struct answer answer;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_with(&g, &s, serve_trailers);
+    struct upstream_link *link = get_http2(&g);
+    ask_listening(link, &answer, false);
+    assert_true(loop_until(g.base, has_come, link, 12000));
+    assert_int_equal(answer.heads, 0);
+    up2_listen(link, true);
+    must_be_answered(&g, &answer);
+    assert_int_equal(answer.heads, 1);
+    assert_int_equal(answer.trailers, 1);
+    upstream_release(link, true, 0);
+    close_both(&g, &s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_id_is_used_and_then_a_new_connection),
         cmocka_unit_test(who_has_a_link_has_an_id),
+        cmocka_unit_test(trailers_do_not_take_the_head_away_that_waits),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
