@@ -1,8 +1,11 @@
 """C09: a name whose addresses change with every answer works, each time."""
+import os
+
 import netns
 
 ADDRESSES = ["203.0.113.%d" % i for i in range(1, 5)]
-netns.enter(addresses=[a + "/24" for a in ADDRESSES + ["203.0.113.53"]], resolv="nameserver 203.0.113.53\n")
+IPV6 = ["2001:db8::%d" % i for i in range(1, 5)]
+netns.enter(addresses=[a + "/24" for a in ADDRESSES + ["203.0.113.53"]] + [a + "/64" for a in IPV6], resolv="nameserver 203.0.113.53\n")
 
 # pylint: disable=wrong-import-position
 import exeat
@@ -38,6 +41,38 @@ def two_hundred_requests_while_the_answers_rotate(t):
     tap.equal(len(r.outcomes(status=200)), 201)
     tap.ok(len([s for s in servers if s.requests]) >= 2, "more than one address was in use")
     tap.ok(len(dns.queries) >= 4, "the name was looked up again")
+
+
+@tap.test(timeout=180)
+def by_ipv6_in_clear_text_by_http_2_and_unread(t):
+    """Addresses of both families change places; every way of asking gets its answer each time."""
+    work.need("curl")
+    close = response(200, "ok", headers=[("Connection", "close")])
+    every = ADDRESSES + IPV6
+    tls = [t.use(RawServer(close, address=a, port=443, tls=pki.leaf("a.test", "tunnel.test", "six.test"))) for a in every]
+    plain = [t.use(RawServer(close, address=a, port=80)) for a in every]
+    asked = {}
+
+    def rotating(name, qtype):
+        asked[name, qtype] = asked.get((name, qtype), -1) + 1
+        n = asked[name, qtype]
+        return [IPV6[n % 4]] + ([] if name == "six.test" else [ADDRESSES[(n + 1) % 4]])
+    dns = t.use(DnsServer({n: rotating for n in ("a.test", "tunnel.test", "six.test")}, address="203.0.113.53", port=53, ttl=0))
+    with open(pki.ca, encoding="ascii") as f:
+        root = work.write(os.path.join(work.folder("root."), "ca.pem"), f.read())
+    r = exeat.run("allow GET https://{a,six}.test/**\nallow GET http://{a,six}.test/**\ntunnel https://tunnel.test\n", '''
+        for i in $(seq 8); do
+            for what in "--http1.1 https://a.test/$i" "--http2 https://a.test/$i" "http://a.test/$i" "https://six.test/$i" "http://six.test/$i" \\
+                        "--cacert %s https://tunnel.test/$i"; do
+                curl -sS -o /dev/null -w '%%{http_code}\\n' $what
+            done
+            sleep 1.5
+        done
+    ''' % root, upstream_ca=pki.ca, timeout=120)
+    tap.equal(r.out.split(), ["200"] * 48)
+    tap.ok(len([s for s in tls if s.connections]) >= 2 and len([s for s in plain if s.connections]) >= 2, "more than one address was in use")
+    tap.ok([s for s in tls + plain if s.connections and ":" in s.address], "IPv6 was in use")
+    tap.ok(len(dns.queries) >= 12, "the names were looked up again")
 
 
 @tap.test

@@ -23,7 +23,7 @@ def world(t, records, good=True):
     site = None
     if good:
         site = t.use(RawServer(response(200, "ok", headers=[("Connection", "close")]), address=GOOD, port=443,
-                               tls=pki.leaf("flip.test", "both.test", "late.test")))
+                               tls=pki.leaf("flip.test", "both.test", "two.test", "tunnel.test", "socket.test")))
     t.use(DnsServer(records, address="203.0.113.53", port=53, ttl=0))
     return inner, site
 
@@ -50,6 +50,37 @@ def a_name_that_flips_with_every_question(t):
     tap.ok("200" in codes and len(set(codes)) > 1, "both the good answer and a refusal were seen: %s" % codes)
     tap.equal(codes.count("200"), len(site.requests))
     tap.ok(r.outcomes(code="upstream-address"), "the refusal is recorded")
+    untouched(inner)
+
+
+@tap.test(timeout=90)
+def nor_in_clear_text_by_http_2_unread_or_as_a_websocket(t):
+    """The same flip, by every way that ends in a connection; IPv6 among the good and the bad."""
+    work.need("curl")
+    asked = {}
+
+    def flip(name, qtype):
+        asked[name, qtype] = asked.get((name, qtype), -1) + 1
+        return [[GOOD], ["127.0.0.1", "::1"], ["169.254.169.254", "fe80::1"], ["10.9.0.1", "::ffff:127.0.0.1"]][asked[name, qtype] % 4]
+    names = ["flip.test", "plain.test", "two.test", "tunnel.test", "socket.test"]
+    inner, site = world(t, {n: flip for n in names})
+    plain = t.use(RawServer(response(200, "ok", headers=[("Connection", "close")]), address=GOOD, port=80))
+    r = exeat.run("allow GET https://{flip,two,socket}.test/**\nallow GET http://plain.test/**\ntunnel https://tunnel.test\n", '''
+        for i in $(seq 8); do
+            for what in http://plain.test/ "--http2 https://two.test/" "-k https://tunnel.test/" \\
+                        "-H Connection:Upgrade -H Upgrade:websocket -H Sec-WebSocket-Version:13 -H Sec-WebSocket-Key:dGhlIHNhbXBsZSBub25jZQ== https://socket.test/"; do
+                curl -s -o /dev/null -w '%{http_code}\\n' $what
+            done
+            sleep 2
+        done
+    ''', upstream_ca=pki.ca, timeout=80)
+    codes = r.out.split()
+    tap.equal(len(codes), 32)
+    for i, name in enumerate(("in clear text", "by HTTP/2", "unread", "a WebSocket")):
+        tap.ok("200" in codes[i::4] and len(set(codes[i::4])) > 1, "%s: both the good answer and a refusal were seen: %s" % (name, codes[i::4]))
+        tap.ok(set(codes[i::4]) <= {"200", "403", "502", "000"}, codes[i::4])
+    tap.equal(codes[0::4].count("200"), len(plain.requests))
+    tap.equal(sum(codes[i::4].count("200") for i in (1, 2, 3)), len(site.requests))
     untouched(inner)
 
 

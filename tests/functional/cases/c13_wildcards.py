@@ -54,6 +54,28 @@ def a_deny_takes_the_same(t):
                   {name: 403 if taken else 200 for name, taken in probes.items()}, host)
 
 
+@tap.test(timeout=120)
+def so_do_rules_for_clear_text_and_tunnels(t):
+    for host, probes in table().items():
+        names = list(probes)
+        plain, server = t.use(RawServer()), t.use(RawServer(tls=pki.leaf(*names)))
+        r = client.run("allow GET http://%s/**\ntunnel https://%s\n" % (host, host), '''
+            unread = ssl.create_default_context()
+            unread.check_hostname, unread.verify_mode = False, ssl.CERT_NONE
+            for name in %r:
+                c = tcp(name, 443)
+                try:
+                    c.sock = unread.wrap_socket(c.sock, server_hostname=name)
+                    status = c.get("/x", host=name).status
+                except OSError:
+                    status = 0
+                report(name, tcp(name).get("/x", host=name).status, status == 200)
+        ''' % (names,), resolve=[plain.resolve(n, 80) for n in names] + [server.resolve(n) for n in names], upstream_ca=pki.ca)
+        tap.equal(r.reports, [[name, 200 if taken else 403, taken] for name, taken in probes.items()], host)
+        tap.equal({q.header("host") for q in plain.requests}, {n for n in names if probes[n]})
+        tap.equal({c.sni for c in server.connections}, {n for n in names if probes[n]})
+
+
 @tap.test
 def spelling_makes_no_difference(t):
     server = t.use(RawServer(tls=pki.leaf("x.a.test")))
