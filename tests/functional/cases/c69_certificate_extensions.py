@@ -4,9 +4,12 @@ import os
 import subprocess
 
 import exeat
+import pki
+import raw
 import tap
 import work
 from authority import GOOD, POLICY, certificates, openssl, operators_root
+
 
 @tap.test
 def root_and_leaf(t):
@@ -26,6 +29,35 @@ def root_and_leaf(t):
     for path in (root, leaf):
         serial = openssl("x509", "-in", path, "-noout", "-serial").strip().partition("=")[2]
         tap.ok(16 <= len(serial) <= 40 and not serial.startswith("-"), serial)
+
+
+LONG = ".".join(["l" * 60] * 4)
+NAMES = {"203.0.113.9": "IP Address:203.0.113.9", "2001:db8::9": "IP Address:2001:DB8:0:0:0:0:0:9", LONG: "DNS:" + LONG,
+         "under_score.a.test": "DNS:under_score.a.test", "xn--bcher-kva.test": "DNS:xn--bcher-kva.test"}
+
+
+@tap.test
+def leaves_for_names_of_every_kind(t):
+    """An address, a name too long for a common name, one that no certificate of the public has: strict clients take each."""
+    authority = pki.Pki()
+    server = t.use(raw.RawServer(tls=authority.leaf(*("IP:" + name if "IP" in text else name for name, text in NAMES.items()))))
+    hosts = {name: "[%s]" % name if ":" in name else name for name in NAMES}
+    policy = "".join("allow GET https://%s/**\n" % host for host in hosts.values())
+    r = exeat.run(policy, "; ".join(
+        "echo '== %s'; openssl s_client -x509_strict -verify_return_error %s -connect '%s:443' </dev/null 2>/dev/null | openssl x509 -noout -ext "
+        "subjectAltName,authorityKeyIdentifier,extendedKeyUsage 2>&1; curl -gsS -w '%%{ssl_verify_result}\\n' 'https://%s/'; "
+        "python3 -c 'import ssl, urllib.request as u; c = ssl.create_default_context(); c.verify_flags |= ssl.VERIFY_X509_STRICT; "
+        "print(u.urlopen(\"https://%s/\", context=c).status)'" % (
+            name, "-noservername -verify_ip " + name if "IP" in NAMES[name] else "-servername %s -verify_hostname %s" % (name, name), host, host, host)
+        for name, host in hosts.items()), resolve=["%s:443:127.0.0.1:%d" % (host, server.port) for host in hosts.values()], upstream_ca=authority.ca)
+    parts = r.out.split("== ")[1:]
+    tap.equal(len(parts), len(NAMES), r)
+    for part in parts:
+        name = part.split("\n")[0]
+        tap.contains(part, "X509v3 Subject Alternative Name: \n    " + NAMES[name] + "\n", name)
+        tap.contains(part, "X509v3 Authority Key Identifier: \n", name)
+        tap.contains(part, "TLS Web Server Authentication\n", name)
+        tap.ok(part.endswith("ok0\n200\n"), part)
 
 
 @tap.test

@@ -19,6 +19,7 @@ pki = Pki()
 second_pki = Pki("another CA")
 SECOND = "second.test"
 URLS = ["https://a.test/hello", "https://%s/hello" % SECOND]
+BOTH = "allow GET https://a.test/**\ntunnel https://%s\n" % SECOND
 HOSTS = ("a.test", "api.github.com", "crates.a.test", "go.a.test", "deb.a.test")
 POLICY = "\n".join("allow GET,HEAD,POST https://%s/**" % host for host in HOSTS + (SECOND,)) + "\n"
 
@@ -48,6 +49,11 @@ def serve(_connection, request):
         return response(404, "no such thing\n", reason="Not Found")
     kind = "application/json" if body.startswith(b"{") else "text/plain"
     return response(200, b"" if request.method == "HEAD" else body, [("Content-Type", kind)])
+
+
+def serve_once(connection, request):
+    connection.send(serve(connection, request))
+    connection.close("fin")
 
 
 def try_client(t, command, user=None, env=None, timeout=60, **options):
@@ -301,18 +307,40 @@ def a_host_that_is_passed_through_beside_one_that_is_read(t):
     """Both in one program: the first has a certificate of ours, the second its own, by an authority that the host trusts."""
     pem = work.write(os.path.join(work.folder("roots."), "roots.pem"), open(second_pki.ca, encoding="ascii").read(), 0o644)
     origin = t.use(RawServer(serve, tls=pki.leaf("a.test")))
-    second = t.use(RawServer(serve, tls=second_pki.leaf(SECOND)))
-    clients = ["curl -sS %s %s" % tuple(URLS),
-               "python3 -c 'import urllib.request as u; [print(u.urlopen(x).read().decode(), end=\"\") for x in (\"%s\",\"%s\")]'" % tuple(URLS)]
-    if shutil.which("node"):
-        clients.append("node -e '(async () => { for (const u of [\"%s\",\"%s\"]) process.stdout.write(await (await fetch(u)).text()) })()'" % tuple(URLS))
-    if shutil.which("wget"):
-        clients.append("wget -qO- %s %s" % tuple(URLS))
-    r = exeat.run("allow GET https://a.test/**\ntunnel https://%s\n" % SECOND, "; ".join(clients), 
-                  env={"SSL_CERT_FILE": pem, "NODE_EXTRA_CA_CERTS": pem},
+    second = t.use(RawServer(serve_once, tls=second_pki.leaf(SECOND)))
+    two, loop = "%s %s" % tuple(URLS), "for u in %s %s; do " % tuple(URLS)
+    clients = {
+        "curl": "curl -sS " + two,
+        "python3": "python3 -c 'import sys, urllib.request as u; [print(u.urlopen(x).read().decode(), end=\"\") for x in sys.argv[1:]]' " + two,
+        "node": "node -e '(async () => { for (const u of process.argv.slice(1)) process.stdout.write(await (await fetch(u)).text()) })()' " + two,
+        "wget": "wget -qO- " + two,
+        "openssl": "for h in a.test second.test; do printf 'GET /hello HTTP/1.1\\r\\nHost: '$h'\\r\\nConnection: close\\r\\n\\r\\n' | openssl s_client "
+                   "-quiet -verify_return_error -connect $h:443 -servername $h -verify_hostname $h 2>/dev/null | tail -n 1; done",
+        # git reads no page, but says of one that it is not what it asked for: behind a handshake that it trusts
+        "git": loop + "git ls-remote ${u%/hello}/none.git 2>&1 | grep -q 'not found\\|remote: exeat' && echo hello from the origin; done",
+    }
+    if has_module("requests"):
+        clients[PYTHON] = PYTHON + " -c 'import sys, requests; [print(requests.get(x).text, end=\"\") for x in sys.argv[1:]]' " + two
+    clients = [c for name, c in clients.items() if shutil.which(name)]
+    r = exeat.run(BOTH, "; ".join(clients), env={"SSL_CERT_FILE": pem, "NODE_EXTRA_CA_CERTS": pem},
                   resolve=[origin.resolve("a.test"), second.resolve(SECOND)], upstream_ca=pki.ca, timeout=100)
     tap.equal(r.out, "hello from the origin\n" * 2 * len(clients))
-    tap.equal([v["code"] for v in r.verdicts()], ["allowed", "tunnelled"] * len(clients))
+    tap.equal([v["code"] for v in r.verdicts(url="https://" + SECOND)], ["tunnelled"] * len(clients))
+    tap.equal({q.target for q in second.requests}, {"/hello", "/none.git/info/refs?service=git-upload-pack"})
+    tap.equal({q.target for q in origin.requests}, {"/hello"})
+
+
+@tap.test(timeout=120)
+def children_whose_variables_were_dropped(t):
+    """As sudo, su, cron and build tools start them: what is where the system's own roots are looked for has ours."""
+    clients = ["curl -sS %s", "wget -qO- %s", "python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())' %s",
+               "curl -sS --cacert /etc/ssl/certs/ca-certificates.crt %s"]
+    clients = [c for c in clients if shutil.which(c.split()[0])]
+    r, *origins = try_client(t, "; ".join("env -i PATH=/usr/bin:/bin " + c % u for c in clients for u in URLS)
+                             + "; env -i PATH=/usr/bin:/bin git ls-remote https://a.test/none.git", timeout=100)
+    tap.equal(r.out.count("hello from the origin\n"), 2 * len(clients), r)
+    tap.lacks(r.err.lower(), "certificate")
+    tap.equal([len([q for q in o.requests if q.target == "/hello"]) for o in origins], [len(clients)] * 2)
 
 
 tap.main()

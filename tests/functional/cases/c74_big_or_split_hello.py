@@ -152,7 +152,10 @@ def the_same_where_it_is_to_be_passed_through_unread(t):
                     if how == "gap":
                         time.sleep(0.3)
                 sock.settimeout(10)
-                report(size, how, sock.recv(1)[0])
+                try:
+                    report(size, how, finish(sock, tls, incoming, outgoing))
+                except (ssl.SSLError, OSError) as e:
+                    report(size, how, str(e))
                 sock.close()
         for wire in (records(b"....." + b"\\x01\\x01\\x86\\xa0" + b"\\x03\\x03" + b"x" * 99998, 16000),):
             sock = socket.create_connection(("a.test", 443), 10)
@@ -162,10 +165,61 @@ def the_same_where_it_is_to_be_passed_through_unread(t):
                 report(len(sock.recv(10)) < 10)
             except OSError:
                 report(True)
-    '''], timeout=100, policy=TUNNEL)
+    '''], timeout=100, policy=TUNNEL, env={"SSL_CERT_FILE": onehost.authority().ca})
     tap.equal(len(r.reports), 16)
-    tap.equal([x for x in r.reports[:15] if x[2] != 22], [], "no ServerHello")
+    # both ends have come to the same keys: they have read the same hello
+    tap.equal([x for x in r.reports[:15] if x[2] != 200], [])
+    tap.equal([q.target for q in server.requests], ["/ok"] * 15)
     tap.equal([v["code"] for v in r.verdicts()], ["tunnelled"] * 15 + ["hello-too-long"])
+
+
+@tap.test(timeout=120)
+def whatever_way_it_comes_and_whatever_it_offers(t):
+    """By a CONNECT, to an IPv6 address, of TLS 1.2 alone, with HTTP/2 among its offers; to be read, and to be passed through."""
+    for policy in (onehost.POLICY, TUNNEL):
+        r, server = onehost.through(t, [HELLO, '''
+            def offer(context):
+                """The long list with h2 in front: what is chosen is no matter here."""
+                context.set_alpn_protocols(["h2", "http/1.1"] + [("x%05d" % i) + "p" * 100 for i in range(130)])
+            def older(context):
+                context.set_alpn_protocols([("x%05d" % i) + "p" * 100 for i in range(130)] + ["http/1.1"])
+                context.maximum_version = ssl.TLSVersion.TLSv1_2
+            for change in (offer, older):
+                for way in ("connect", "2001:db8::1", "203.0.113.7"):
+                    for step in (1, 200, 16000):
+                        context = ssl.create_default_context()
+                        change(context)
+                        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+                        tls = context.wrap_bio(incoming, outgoing, server_hostname="a.test")
+                        try:
+                            tls.do_handshake()
+                        except ssl.SSLWantReadError:
+                            pass
+                        c = tcp("198.51.100.1", 3128) if way == "connect" else tcp(way, 443)
+                        if way == "connect":
+                            c.send("CONNECT a.test:443 HTTP/1.1\\r\\nHost: a.test:443\\r\\n\\r\\n")
+                            assert c.until(b"\\r\\n\\r\\n").split()[1] == b"200"
+                        data = outgoing.read()
+                        assert len(data) > 13000
+                        c.send(records(data, step))
+                        try:
+                            while True:
+                                try:
+                                    tls.do_handshake()
+                                    break
+                                except ssl.SSLWantReadError:
+                                    c.send(outgoing.read())
+                                    incoming.write(c.recv() or sys.exit("ended"))
+                            report(change.__name__, way, step, tls.version())
+                        except ssl.SSLError as e:
+                            report(change.__name__, way, step, str(e))
+                        c.close()
+        '''], policy=policy, env={"SSL_CERT_FILE": onehost.authority().ca})
+        tap.equal(len(r.reports), 18)
+        tap.equal([x for x in r.reports if x[3] != ("TLSv1.3" if x[0] == "offer" else "TLSv1.2")], [])
+        tap.equal([v for v in r.verdicts() if v["code"] in ("no-sni", "hello-too-long")], [])
+        if policy == TUNNEL:
+            tap.equal([v["code"] for v in r.verdicts()], ["tunnelled"] * 18)
 
 
 @tap.test(timeout=120)

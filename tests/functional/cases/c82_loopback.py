@@ -89,12 +89,15 @@ def loopback_of_the_host_is_refused_as_an_upstream(t):
 
 LOOP = r'''
 import socket, sys
-ports = [int(l.split()[1].split(":")[1], 16) for l in open("/proc/net/tcp").read().splitlines()[1:] if l.split()[3] == "0A"]
+def listening(table):
+    return [int(l.split()[1].split(":")[1], 16) for l in open(table).read().splitlines()[1:] if l.split()[3] == "0A"]
+ports = [("127.0.0.1", "127.0.0.1", p) for p in listening("/proc/net/tcp")] + [("::1", "[::1]", p) for p in listening("/proc/net/tcp6")]
 print("listening", len(ports))
-for port in ports:
-    for request in (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", b"GET http://127.0.0.1:%d/ HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n",
-                    b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"):
-        s = socket.create_connection(("127.0.0.1", port), 3)
+for address, host, port in ports:
+    host = host.encode()
+    for request in (b"GET / HTTP/1.1\r\nHost: " + host + b":%d\r\n\r\n", b"GET http://" + host + b":%d/ HTTP/1.1\r\nHost: " + host + b":%d\r\n\r\n",
+                    b"CONNECT " + host + b":%d HTTP/1.1\r\nHost: " + host + b":%d\r\n\r\n"):
+        s = socket.create_connection((address, port), 3)
         s.settimeout(3)
         try:
             s.send(request % ((port,) * request.count(b"%d")))
@@ -109,15 +112,69 @@ for port in ports:
 def a_request_to_the_exit_itself_does_not_go_in_circles(_t):
     r = exeat.run(None, ["python3", "-c", LOOP])
     lines = r.out.splitlines()
-    tap.equal(lines[0], "listening 2")
+    tap.equal(lines[0], "listening 4")
     answers = [line for line in lines[1:] if "HTTP/1.1" in line]
-    tap.ok(len(answers) >= 3, lines)
+    tap.ok(len(answers) >= 6, lines)
     for line in answers:
         tap.ok("HTTP/1.1 4" in line, line)
     # each is denied once: nothing came round again
-    tap.ok(len(r.verdicts()) <= 6, r.decisions)
+    tap.ok(len(r.verdicts()) <= 12, r.decisions)
     for v in r.verdicts():
         tap.equal(v["verdict"], "deny")
+
+
+OWN_OF_ALL_KINDS = r'''
+import socket, ssl, subprocess, threading, json
+def tell(family, address):
+    u = socket.socket(family, socket.SOCK_DGRAM)
+    u.bind((address, 5353))
+    c = socket.socket(family, socket.SOCK_DGRAM)
+    c.settimeout(3)
+    c.connect((address, 5353))
+    c.send(b"x")
+    data, peer = u.recvfrom(10)
+    u.sendto(b"own", peer)
+    print("udp", address, c.recv(10).decode())
+tell(socket.AF_INET, "127.0.0.1")
+tell(socket.AF_INET6, "::1")
+tell(socket.AF_INET, "127.0.0.9")
+subprocess.run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout k -out c -subj /CN=localhost "
+               "-addext subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1".split(), check=True, capture_output=True)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("c", "k")
+def serve(server):
+    while True:
+        peer, _ = server.accept()
+        try:
+            tls = context.wrap_socket(peer, server_side=True)
+            tls.recv(1000)
+            tls.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nown")
+            tls.close()
+        except OSError:
+            pass
+for address, family in (("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)):
+    for port in (443, 8443, 3128, 80, 53, 6379):
+        try:
+            server = socket.create_server((address, port), family=family)
+        except OSError as e:
+            print("no", address, port, e)
+            continue
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+for host in ("127.0.0.1", "[::1]", "localhost"):
+    for port in (443, 8443, 3128, 80, 6379):
+        r = subprocess.run(["curl", "-gsS", "-m", "5", "--cacert", "c", "https://%s:%d/" % (host, port)], capture_output=True, text=True)
+        print("tls", host, port, r.stdout, r.stderr, flush=True)
+'''
+
+
+@tap.test
+def any_server_of_the_sandbox_over_udp_and_tls(_t):
+    """On the ports that the exit listens on elsewhere, too; the name server's own alone is taken."""
+    r = exeat.run(None, ["python3", "-c", OWN_OF_ALL_KINDS])
+    lines = [line.split() for line in r.out.splitlines()]
+    tap.equal([line[-1] for line in lines if line[0] in ("udp", "tls")], ["own"] * 18, r)
+    tap.equal([line[:3] for line in lines if line[0] == "no" and line[2] != "53"], [])
+    tap.equal(r.decisions, [])
 
 
 @tap.test

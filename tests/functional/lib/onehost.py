@@ -16,13 +16,18 @@ CLEAR_POLICY = "allow * http://a.test/ok**\n"
 _pki = None
 
 
-def through(t, code, answer=response(200, "ok"), policy=None, clear=False, **options):
+def authority():
+    """What the upstream is trusted by."""
     global _pki
     _pki = _pki or Pki()
-    server = t.use(RawServer(answer, tls=None if clear else _pki.leaf("a.test", "b.test")))
+    return _pki
+
+
+def through(t, code, answer=response(200, "ok"), policy=None, clear=False, **options):
+    server = t.use(RawServer(answer, tls=None if clear else authority().leaf("a.test", "b.test")))
     ports = (80, 8080) if clear else (443, 8443)
     pins = ["%s:%d:127.0.0.1:%d" % (name, port, server.port) for name in ("a.test", "b.test") for port in ports]
-    r = client.run(policy or (CLEAR_POLICY if clear else POLICY), code, resolve=pins, upstream_ca=_pki.ca, **options)
+    r = client.run(policy or (CLEAR_POLICY if clear else POLICY), code, resolve=pins, upstream_ca=authority().ca, **options)
     return r, server
 
 
