@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "proxy/process/ipc.h"
@@ -24,6 +25,14 @@ static pid_t started_by(int argc, char **argv, const char *name) {
     return (pid_t)parent;
 }
 
+static int other_version(const char *version, struct errmsg *msg) {
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self);
+    return errmsg_set(msg, ERR_UNSUPPORTED,
+                      "%.*s is of version " PACKAGE_VERSION ", exeat itself of %s: install all of one",
+                      n < 0 ? 0 : (int)n, self, version);
+}
+
 int role_main(int argc, char **argv, const char *name, int (*run)(void)) {
     struct errmsg msg;
     pid_t parent = started_by(argc, argv, name);
@@ -35,10 +44,7 @@ int role_main(int argc, char **argv, const char *name, int (*run)(void)) {
     fcntl(IPC_FD, F_SETFD, FD_CLOEXEC);
     log_setup(name, LOG_LEVEL_WARN);
     int r =
-        strcmp(argv[3], PACKAGE_VERSION) == 0
-            ? confine_begin(parent, &msg)
-            : errmsg_set(&msg, ERR_UNSUPPORTED,
-                         "this part of exeat is of another version than exeat itself: install all of one");
+        strcmp(argv[3], PACKAGE_VERSION) == 0 ? confine_begin(parent, &msg) : other_version(argv[3], &msg);
     if (r == 0)
         return run();
     log_error("%s", msg.text);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/msg.h"
@@ -28,43 +29,61 @@ const char *role_name(enum role role) {
 
 #define SELF "/proc/self/exe"
 
-/* Beside this program, as it was built, or NULL where there is none. */
-static char *beside(const char *name) {
-    char self[PATH_MAX], *path = NULL;
+/* The path of a part beside this program, as it was built. */
+static int path_beside(const char *name, char *path, size_t cap) {
+    char self[PATH_MAX];
     ssize_t n = readlink(SELF, self, sizeof self - 1);
     if (n <= 0)
-        return NULL;
+        return ERR_IO;
     self[n] = 0;
     char *slash = strrchr(self, '/');
-    if (!slash || asprintf(&path, "%.*s/%s", (int)(slash - self), self, name) < 0)
-        return NULL;
-    return path;
+    if (!slash || (size_t)snprintf(path, cap, "%.*s/%s", (int)(slash - self), self, name) >= cap)
+        return ERR_IO;
+    return 0;
 }
 
-/* What stands beside this program in a folder that all may write to is somebody else's, unless it has this one's owner. */
-static bool trusted(int fd) {
-    struct stat self, other;
-    return stat(SELF, &self) == 0 && fstat(fd, &other) == 0 && S_ISREG(other.st_mode) &&
-           (other.st_uid == self.st_uid || other.st_uid == 0) && (other.st_mode & S_IWOTH) == 0;
+/* Why a file is no part of this program, or NULL: but for root, nobody may write to it who can't write to this one. In a folder that all
+ * may write to, what stands beside this program is anybody's. */
+static const char *objection(int fd) {
+    struct stat self, part;
+    if (stat(SELF, &self) < 0 || fstat(fd, &part) < 0)
+        return strerror(errno);
+    if (!S_ISREG(part.st_mode))
+        return "it is no regular file";
+    if (part.st_uid != self.st_uid && part.st_uid != 0)
+        return "it has another owner than exeat, and not root";
+    bool same_group = part.st_gid == self.st_gid && (self.st_mode & S_IWGRP);
+    if ((part.st_mode & S_IWOTH) || ((part.st_mode & S_IWGRP) && !same_group))
+        return "others may write to it";
+    return NULL;
 }
 
-/* The program of a role: of this very build, beside this one, or where `make install` puts it. */
-static int open_program(enum role role, struct errmsg *msg) {
-    char name[32];
-    snprintf(name, sizeof name, "exeat-%s", names[role]);
-    char *path = beside(name);
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    free(path);
-    if (fd >= 0 && trusted(fd))
+/* A descriptor to execute, or -1 with a message. O_PATH: opening waits for nothing, whatever stands there. */
+static int open_part(const char *path, int flags, struct errmsg *msg) {
+    int fd = open(path, O_PATH | O_CLOEXEC | flags);
+    const char *why = fd < 0 ? strerror(errno) : objection(fd);
+    if (!why)
         return fd;
+    errmsg_set(msg, ERR_IO, "%s: %s", path, why);
     if (fd >= 0)
         close(fd);
-    char installed[PATH_MAX];
-    snprintf(installed, sizeof installed, "%s/%s", EXEAT_LIBEXECDIR, name);
-    fd = open(installed, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 ? fd
-                   : errmsg_errno(msg, ERR_IO, "%s, a part of exeat that is looked for beside it and as %s",
-                                  name, installed);
+    return -1;
+}
+
+/* The program of a role: beside this one, or where `make install` puts it. In `path` (PATH_MAX) where it was found. */
+static int open_program(enum role role, char *path, struct errmsg *msg) {
+    char name[32];
+    struct errmsg beside = {SELF ": its path is not known"}, installed;
+    snprintf(name, sizeof name, "exeat-%s", names[role]);
+    int fd = path_beside(name, path, PATH_MAX) == 0 ? open_part(path, O_NOFOLLOW, &beside) : -1;
+    if (fd >= 0)
+        return fd;
+    snprintf(path, PATH_MAX, "%s/%s", EXEAT_LIBEXECDIR, name);
+    fd = open_part(path, 0, &installed);
+    if (fd < 0)
+        errmsg_set(msg, ERR_IO, "%s is a part of exeat and can't be used:\n  %s\n  %s\n%s", name, beside.text,
+                   installed.text, "Install exeat (make install), or keep all its programs in one folder.");
+    return fd;
 }
 
 /* --- the child -------------------------------------------------------------------------------------------------------- */
@@ -79,10 +98,10 @@ static void reset_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child, which runs in the parent's memory until it is another program: never returns, and changes nothing there. */
+/* In the child, which runs in the parent's memory until it is another program: returns only when that can't be, and why is in errno. */
 static void child_exec(int program, int socket, pid_t parent, char *const argv[], char *const env[]) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-        _exit(127);
+        return;
     setsid();
     reset_signals();
     umask(077);
@@ -91,25 +110,54 @@ static void child_exec(int program, int socket, pid_t parent, char *const argv[]
     int high_socket = fcntl(socket, F_DUPFD_CLOEXEC, 10);
     int high_program = fcntl(program, F_DUPFD_CLOEXEC, 10);
     if (null < 0 || high_socket < 0 || high_program < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
-        _exit(127);
+        return;
     if (fcntl(2, F_GETFD) < 0 && dup2(null, 2) < 0)
-        _exit(127);
+        return;
     if (dup2(high_socket, IPC_FD) < 0 || dup3(high_program, IPC_FD + 1, O_CLOEXEC) < 0)
-        _exit(127);
+        return;
     if (syscall(SYS_close_range, IPC_FD + 2, ~0u, 0) < 0)
-        _exit(127);
+        return;
     syscall(SYS_execveat, IPC_FD + 1, "", argv, env, AT_EMPTY_PATH);
+}
+
+/* Never returns. The error is told in *failed, which is the parent's. */
+static void child_run(int program, int socket, pid_t parent, char *const argv[], char *const env[],
+                      volatile int *failed) {
+    child_exec(program, socket, parent, argv, env);
+    *failed = errno;
     _exit(127);
 }
 
+/* Forks and executes. The process, or -1 with errno, when none runs. */
+static pid_t start(int program, int socket, char *const argv[], char *const env[]) {
+    pid_t me = getpid();
+    volatile int failed = 0;
+    /* a handler of ours must not run in the child; vfork, for a copy of our page tables is thrown away at once */
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t child = vfork();
+    if (child == 0)
+        child_run(program, socket, me, argv, env, &failed);
+    int saved = child < 0 ? errno : failed;
+    if (child > 0 && saved) {
+        while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        child = -1;
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = saved;
+    return child;
+}
+
 int spawn_role(enum role role, char *const env[], pid_t *pid, int *fd, struct errmsg *msg) {
-    char option[32], parent[16], version[] = PACKAGE_VERSION;
+    char option[32], parent[16], version[] = PACKAGE_VERSION, path[PATH_MAX];
     snprintf(option, sizeof option, ROLE_OPTION "%s", names[role]);
     snprintf(parent, sizeof parent, "%d", (int)getpid());
     char name[] = "exeat";
     char *argv[] = {name, option, parent, version, NULL};
     int pair[2];
-    int program = open_program(role, msg);
+    int program = open_program(role, path, msg);
     if (program < 0)
         return ERR_IO;
     if (msg_pair(pair) < 0) {
@@ -117,21 +165,12 @@ int spawn_role(enum role role, char *const env[], pid_t *pid, int *fd, struct er
         close(program);
         return ERR_IO;
     }
-    pid_t me = getpid();
-    /* a handler of ours must not run in the child; vfork, for a copy of our page tables is thrown away at once */
-    sigset_t all, before;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
-    pid_t child = vfork();
-    if (child == 0)
-        child_exec(program, pair[1], me, argv, env);
-    int saved = errno;
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    pid_t child = start(program, pair[1], argv, env);
+    if (child < 0)
+        errmsg_errno(msg, ERR_IO, "the %s can't be started: %s", names[role], path);
     close(program);
     close(pair[1]);
-    errno = saved;
     if (child < 0) {
-        errmsg_errno(msg, ERR_IO, "the %s can't be started", names[role]);
         close(pair[0]);
         return ERR_IO;
     }
