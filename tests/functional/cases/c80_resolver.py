@@ -102,6 +102,52 @@ def any_resolv_conf_of_the_host_will_do(t):
         tap.ok(int(r.out.split()[-1]) < 500, r.out)
 
 
+NODE = """
+const dns = require('dns').promises, began = Date.now();
+const tell = async (what, f) => { try { console.log(what, JSON.stringify(await f())) } catch (e) { console.log(what, e.code) } };
+(async () => {
+  for (const servers of [null, ['8.8.8.8'], ['[2001:4860:4860::8888]'], ['127.0.0.53', '1.1.1.1']]) {
+    const r = new dns.Resolver({timeout: 2000, tries: 1});
+    if (servers) r.setServers(servers);
+    await tell('A', () => r.resolve4('a.test').then(x => x.length));
+    await tell('AAAA', () => r.resolve6('a.test').then(x => x.length));
+    for (const kind of ['TXT', 'SRV', 'MX', 'NS', 'CAA', 'NAPTR']) await tell(kind, () => r.resolve('a.test', kind).then(x => x.length));
+  }
+  await tell('lookup', () => dns.lookup('a.test', {all: true}).then(x => x.length));
+  console.log('ms', Date.now() - began);
+})()
+"""
+
+
+@tap.test
+def a_resolver_that_a_client_brings_along(t):
+    """node's own, which asks without the C library, and whatever server it is given"""
+    del t
+    work.need("node")
+    r = exeat.run(None, ["node", "-e", NODE])
+    lines = [line.split() for line in r.out.splitlines()]
+    tap.equal(len(lines), 4 * 8 + 2, r)
+    for what, *said in lines[:-2]:
+        tap.equal(said, ["1"] if what in ("A", "AAAA") else ["ENODATA"], what)
+    tap.equal(lines[-2], ["lookup", "2"])
+    tap.ok(int(lines[-1][1]) < 2000, lines[-1])
+
+
+@tap.test
+def the_c_library_however_it_is_told_to_ask(t):
+    """Over TCP alone, without EDNS, one query at a time, with a search list of the sandbox's own; and other languages by it"""
+    del t
+    for options in ("use-vc", "edns0", "single-request", "single-request-reopen", "no-aaaa", "trust-ad", "ndots:15", "rotate timeout:1 attempts:1"):
+        r = exeat.run(None, "s=$(date +%s%N); for n in a.test b.c.test a.test.; do getent ahosts $n || echo none; done; "
+                      "python3 -c 'import socket; print(socket.gethostbyname(\"a.test\"))'; perl -e 'print join(\".\", unpack(\"C4\", gethostbyname(\"a.test\"))), \"\\n\"'; "
+                      "e=$(date +%s%N); echo ms $(( (e - s) / 1000000 ))", env={"RES_OPTIONS": options, "LOCALDOMAIN": "corp.test other.test"})
+        lines = r.out.split("\n")
+        tap.lacks(r.out, "none", options)
+        tap.ok(len([line for line in lines if line.startswith("198.19.")]) >= 5, "%s: %s" % (options, r))
+        tap.ok(int(lines[-2].split()[1]) < 2000, "%s: %s" % (options, lines[-2]))
+        tap.equal(r.decisions, [])
+
+
 POLICY = "allow GET https://a.test/**\n"
 pki = Pki()
 TOLD = '''

@@ -85,6 +85,31 @@ def as_a_connect(t):
 
 
 @tap.test
+def as_the_name_of_a_tls_connection(t):
+    inner = traps(t) + [t.use(SinkServer(address=a, port=443)) for a in ("127.0.0.1", "169.254.169.254", "::1")]
+    r = client.run(policy() + policy().replace("http:", "https:"), '''
+        for host in %r:
+            for way in (443, 3128):
+                c = tcp("198.51.100.1", way)
+                try:
+                    if way == 3128:
+                        c.send("CONNECT " + host + ":443 HTTP/1.1\\r\\nHost: " + host + ":443\\r\\n\\r\\n")
+                        a = c.answer("HEAD")
+                        if a.status != 200:
+                            report(host, way, a.status)
+                            continue
+                    report(host, way, wrap(c, host.strip("[]")).get("/", host=host).status)
+                except (OSError, ValueError) as e:
+                    report(host, way, type(e).__name__)
+    ''' % (LOOPBACK + METADATA))
+    tap.equal(len(r.reports), 2 * len(LOOPBACK + METADATA))
+    for host, way, what in r.reports:
+        tap.ok(what not in (200, 0), "%s by %d: %s" % (host, way, what))
+    for server in inner:
+        tap.equal(len(server.connections), 0)
+
+
+@tap.test
 def no_odd_name_is_looked_up(t):
     dns = t.use(DnsServer({}, address="203.0.113.53", port=53))
     client.run(policy(), '''
