@@ -49,7 +49,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
 }
 
 static void lose(struct recorder *c, uint64_t time_ms) {
-    if (c->lost == 0)
+    if (c->lost == 0 && c->fd >= 0) /* that it is gone is told by the supervisor */
         log_warn("the scribe does not keep up: records are being lost, and counted");
     if (c->gap_count == 0)
         c->gap_from = time_ms;

@@ -130,6 +130,15 @@ def the_scribe_outlives_it(t):
 
 
 @tap.test(timeout=60)
+def a_scribe_that_is_killed_is_not_said_to_be_slow(t):
+    with RealRedis() as redis:
+        r = under_way(t, redis, told("scribe", signal.SIGKILL))
+        tap.equal(r.code, 125)
+        tap.contains(r.err, "exeat: the scribe was ended by signal 9")
+        tap.lacks(r.err, "keep up")
+
+
+@tap.test(timeout=60)
 def the_supervisor(t):
     """The command is told; what runs on beside it ends with the sandbox."""
     with RealRedis() as redis:
