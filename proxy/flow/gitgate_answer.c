@@ -142,7 +142,7 @@ void gitgate_answer(struct xchg *x, struct slice bytes) {
 
 void gitgate_outcome(struct xchg *x, struct record *r) {
     struct gitgate *gate = x->gate;
-    if (!gate || gate->phase != GATE_PASSED || !x->sent_head || gate->nrefs == 0)
+    if (!gate || gate->phase != GATE_PASSED || x->send_phase == SEND_NOTHING || gate->nrefs == 0)
         return;
     if (!gate->answer)
         gate->answer = answer_new(gate);

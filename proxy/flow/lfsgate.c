@@ -63,7 +63,8 @@ void lfsgate_end(struct xchg *x) {
     struct lfsgate *gate = x->lfs;
     if (!gate)
         return;
-    if (x->answer_held && x->up_in.data)
+    bool held = x->answer_phase == ANSWER_HELD || x->answer_phase == ANSWER_HELD_WHOLE;
+    if (held && x->up_in.data)
         secret_wipe(x->up_in.data, x->up_in.cap);
     vault_cancel(&gate->ask);
     secret_release(&gate->kept);
@@ -324,7 +325,6 @@ static void gate_broken(struct xchg *x, const char *why) {
     char text[300];
     snprintf(text, sizeof text, "the answer to the batch of Git LFS is not passed on: %.200s", why);
     x->up_keep = false;
-    x->answer_head = false;
     refusal_trouble(x, 502, "lfs-answer", text);
 }
 
@@ -332,7 +332,7 @@ bool lfsgate_answer_begin(struct xchg *x) {
     const struct http1_response *resp = &x->resp;
     if (!lfsgate_is_batch(x) || resp->status < 200 || resp->status > 299)
         return false;
-    x->answer_held = true;
+    xchg_answer_enter(x, ANSWER_HELD);
     if (!gate_of(x))
         refusal_trouble(x, 503, "no-memory", "out of memory");
     else if (http_encoded(resp->fields, resp->nfields))
@@ -403,7 +403,7 @@ void lfsgate_answer_end(struct xchg *x) {
     struct lfsgate *gate = x->lfs;
     struct errmsg msg = {""};
     size_t refused = 0;
-    upstream_release(x->link, x->sent_all && x->up_keep && x->server->sent(x), x->keep_ms);
+    upstream_release(x->link, x->send_phase == SEND_ALL && x->up_keep && x->server->sent(x), x->keep_ms);
     x->link = NULL;
     int r = lfs_rewrite(slice_make(gate->answer, gate->n), gate_permit, x, &gate->out, &refused, &msg);
     gate_forget_answer(x);

@@ -218,7 +218,7 @@ void refusal_too_large(struct xchg *x) {
     x->conn->close_after = true;
     x->up_keep = false;
     struct saying s = {.status = 413, .title = "denied", .code = "max-body", .reason = buf_slice(&reason)};
-    if (x->answer_head)
+    if (x->answer_phase >= ANSWER_HELD)
         xchg_end(x, false);
     else
         say_in_form(x, &s);

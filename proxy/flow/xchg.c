@@ -203,7 +203,8 @@ void xchg_end(struct xchg *x, bool whole) {
         upstream_cancel(x->attempt);
     x->attempt = NULL;
     if (x->link) {
-        bool reusable = whole && x->answer_done && x->sent_all && x->up_keep && x->server->sent(x);
+        bool reusable = whole && x->answer_phase == ANSWER_WHOLE && x->send_phase == SEND_ALL && x->up_keep &&
+                        x->server->sent(x);
         upstream_release(x->link, reusable, x->keep_ms);
         x->link = NULL;
     }
@@ -283,7 +284,7 @@ void xchg_body_bad(struct xchg *x, enum http_refusal refusal) {
     else
         xchg_trouble(x, http_refusal_code(refusal), "%s", http_refusal_text(refusal));
     x->up_keep = false;
-    if (x->answer_head)
+    if (x->answer_phase >= ANSWER_HELD)
         xchg_end(x, false);
     else
         refusal_malformed(x, 400, x->trouble, x->trouble_text);

@@ -16,6 +16,9 @@
  * CONNECT or for a refusal: before a byte goes upstream. The outcome is recorded by xchg_end(), which every path
  * comes to, once.
  *
+ * Within RELAY two lives run beside each other, as an answer may come while the request is still going up: what went up
+ * (enum xchg_send_phase) and how far the answer is (enum xchg_answer_phase).
+ *
  * The client's side is behind `struct xchg_client`: a table of functions that HTTP/1 (conn_http1.c) and HTTP/2
  * (conn_http2.h) fill. The exchange never touches the client's io, but for what follows a 101 (xchg_upgrade.c).
  */
@@ -54,6 +57,43 @@ enum xchg_state {
     XCHG_STATES
 };
 
+/*
+ * The request, as it goes up. xchg_send_enter() is the one writer.
+ *
+ *     SEND_NOTHING --> SEND_BODY --> SEND_ALL
+ *                          |            |
+ *                          +-------> SEND_FAILED
+ *
+ *     any other --> SEND_NOTHING   once more, on another connection (xchg_retry)
+ */
+enum xchg_send_phase {
+    SEND_NOTHING,
+    SEND_BODY,   /* the head is written, and of the body what has come */
+    SEND_ALL,    /* … and its end */
+    SEND_FAILED, /* the upstream takes no more; an answer may come all the same */
+    SEND_PHASES
+};
+
+/*
+ * The answer, as it comes. xchg_answer_enter() is the one writer. There is no way back: a second try is for what has had
+ * nothing of an answer, and what is refused in an answer's stead is over at once.
+ *
+ *     ANSWER_AWAITED --> ANSWER_BEGUN --> ANSWER_PASSED --> ANSWER_WHOLE
+ *                             |
+ *                             +---------> ANSWER_HELD ----> ANSWER_HELD_WHOLE   (lfsgate.h)
+ *
+ * In the order of what the client has had: from HELD on the final head has come, from PASSED on it was passed on.
+ */
+enum xchg_answer_phase {
+    ANSWER_AWAITED,
+    ANSWER_BEGUN,      /* a byte has come; interim heads (1xx) may have been passed on */
+    ANSWER_HELD,       /* nothing of it is passed on until the whole was looked at */
+    ANSWER_HELD_WHOLE, /* it is here, and the upstream's connection given back: the request had gone up whole */
+    ANSWER_PASSED,     /* the final head was passed on, and so is what follows */
+    ANSWER_WHOLE,      /* … up to the end; the rest of the request may still be going up */
+    ANSWER_PHASES
+};
+
 /* What an exchange asks of the transport that carries it to the client. */
 struct xchg_client {
     /* Heads. `resp` is the upstream's; interim ones (1xx) may come before the last. Negative: it can't be written. */
@@ -85,8 +125,7 @@ struct xchg_client {
     void (*over)(struct xchg *x, bool whole);
 };
 
-/* … and of the one that carries it to the upstream. What can't be written sets x->send_failed; an answer may come all the
- * same. */
+/* … and of the one that carries it to the upstream. What can't be written is told by xchg_send_failed(). */
 struct xchg_server {
     /* x->link is the exchange's now. */
     void (*begin)(struct xchg *x);
@@ -154,17 +193,14 @@ struct xchg {
     struct http1_scan up_scan;
     struct http1_body up_body;
     bool chunked_up; /* the request's body goes up chunked */
-    bool sent_head, sent_all, send_failed;
-    bool trailers; /* … with trailers, which are not kept for a second try */
+    enum xchg_send_phase send_phase;
+    bool trailers; /* it has some, which are not kept for a second try */
     bool corked;   /* the head is written and more follows at once */
     bool retried;
     bool pooled;       /* a connection used before may carry it: if that fails, it can be repeated */
     bool proceed_said; /* 100 Continue was answered by us */
     unsigned interims; /* 1xx heads so far */
-    bool answer_head;  /* the last head was passed on */
-    bool answer_held;  /* … or not: nothing of it is until the whole answer was looked at (lfsgate.h) */
-    bool answer_done;
-    bool answer_any;  /* a byte of an answer has come */
+    enum xchg_answer_phase answer_phase;
     bool up_keep;     /* the upstream's connection may be used again */
     unsigned keep_ms; /* … for so long, by its own word */
     bool head_request;
@@ -210,6 +246,8 @@ void xchg_conn_gone(struct xchg *x);
 
 /* x->resp is the next head, interim or final. False: the exchange is over. */
 bool xchg_answer_head(struct xchg *x);
+/* A byte of it has come. */
+void xchg_answer_comes(struct xchg *x);
 void xchg_answer_data(struct xchg *x, struct slice bytes);
 void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n);
 /* No answer will come, or none that can be understood. */
@@ -221,6 +259,8 @@ void xchg_answer_lost(struct xchg *x);
 void xchg_upstream_drained(struct xchg *x);
 void xchg_upstream_deaf(struct xchg *x);
 void xchg_upstream_late(struct xchg *x);
+/* What was to go up can't be written. Again: nothing. */
+void xchg_send_failed(struct xchg *x);
 
 extern const struct xchg_server xchg_http1, xchg_http2;
 
@@ -264,12 +304,14 @@ void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);
 void xchg_cut(struct xchg *x);
 void xchg_strip(struct xchg *x, struct http_field *fields,
                 size_t n); /* marks the sandbox's own credentials */
+void xchg_send_enter(struct xchg *x, enum xchg_send_phase phase);
 
 /* In milliseconds: how long may nothing come, of either side? */
 unsigned xchg_patience(const struct xchg *x);
 
 /* xchg_answer.c: from the upstream's first byte to its last */
 void xchg_answer_begin(struct xchg *x);
+void xchg_answer_enter(struct xchg *x, enum xchg_answer_phase phase);
 
 /* xchg_upgrade.c */
 void xchg_upgrade_ask(struct xchg *x);         /* is the request one to be passed on with its upgrade? */

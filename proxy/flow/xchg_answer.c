@@ -2,6 +2,7 @@
  * The answer, from the upstream's first byte to its last, whatever transport it comes by. The body's spans go to the
  * client as they come. Nothing is waited for that could be passed on: each turn ends with a flush.
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -13,6 +14,28 @@
 #include "proxy/flow/xchg.h"
 
 #define ANSWER_INTERIM_MAX 32 /* 1xx heads before the final one */
+
+static const char *const answer_phase_names[] = {"awaited", "begun", "held", "held whole", "passed", "whole"};
+_Static_assert(sizeof answer_phase_names / sizeof *answer_phase_names == ANSWER_PHASES,
+               "a name for each phase");
+
+void xchg_answer_enter(struct xchg *x, enum xchg_answer_phase phase) {
+    static const uint8_t legal[ANSWER_PHASES] = {
+        [ANSWER_AWAITED] = 1 << ANSWER_BEGUN,
+        [ANSWER_BEGUN] = 1 << ANSWER_HELD | 1 << ANSWER_PASSED,
+        [ANSWER_HELD] = 1 << ANSWER_HELD_WHOLE,
+        [ANSWER_PASSED] = 1 << ANSWER_WHOLE,
+    };
+    assert(legal[x->answer_phase] & 1 << phase);
+    log_debug("xchg %s: answer: %s -> %s", x->decision.id.text, answer_phase_names[x->answer_phase],
+              answer_phase_names[phase]);
+    x->answer_phase = phase;
+}
+
+void xchg_answer_comes(struct xchg *x) {
+    if (x->answer_phase == ANSWER_AWAITED)
+        xchg_answer_enter(x, ANSWER_BEGUN);
+}
 
 unsigned xchg_patience(const struct xchg *x) {
     const struct engine_limits *limits = &x->box->engine->config.limits;
@@ -29,7 +52,7 @@ void xchg_answer_begin(struct xchg *x) {
 void xchg_answer_broken(struct xchg *x, int status, const char *code, const char *reason) {
     x->up_keep = false;
     xchg_trouble(x, code, "%s", reason);
-    if (x->answer_head && !x->answer_held)
+    if (x->answer_phase >= ANSWER_PASSED)
         xchg_end(x, false);
     else
         refusal_trouble(x, status, code, reason);
@@ -87,24 +110,22 @@ static bool answer_final(struct xchg *x) {
     }
     secret_release(&x->inject); /* no second try any more */
     lfsgate_sent(x);
-    x->answer_head = true;
     x->status = (unsigned)resp->status;
     x->up_keep = resp->keep_alive;
     x->keep_ms = answer_keep_ms(resp);
     const char *unfit = fetchgate_head(x);
     if (unfit) {
-        x->answer_head = false;
         xchg_answer_broken(x, 502, "git-answer", unfit);
         return false;
     }
     if (lfsgate_answer_begin(x))
         return x->state == XCHG_RELAY;
     if (x->client->head(x, resp)) {
-        x->answer_head = false;
         x->status = 0;
         xchg_answer_broken(x, 502, "upstream-head", "the upstream's answer can't be passed on");
         return false;
     }
+    xchg_answer_enter(x, ANSWER_PASSED);
     return x->state == XCHG_RELAY;
 }
 
@@ -133,7 +154,7 @@ bool xchg_answer_head(struct xchg *x) {
 
 void xchg_answer_data(struct xchg *x, struct slice bytes) {
     x->received += bytes.n;
-    if (x->answer_held) {
+    if (x->answer_phase == ANSWER_HELD) {
         lfsgate_answer_data(x, bytes);
         return;
     }
@@ -147,15 +168,16 @@ void xchg_answer_data(struct xchg *x, struct slice bytes) {
 void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n) {
     if (!fetchgate_end(x))
         return;
-    x->answer_done = true;
-    if (x->answer_held) {
+    if (x->answer_phase == ANSWER_HELD) {
+        xchg_answer_enter(x, ANSWER_HELD_WHOLE);
         lfsgate_answer_end(x);
         return;
     }
+    xchg_answer_enter(x, ANSWER_WHOLE);
     x->client->end(x, trailers, n);
     /* a server that answers well before it has read all may read on: the request goes on being passed up */
-    bool reads_on = !x->sent_all && !x->send_failed && x->up_keep && x->status < 300 && !x->upgrade_key.n;
-    reads_on |= x->status == 101 && !x->sent_all && !x->send_failed; /* one direction of a WebSocket */
+    bool reads_on = x->send_phase == SEND_BODY && x->up_keep && x->status < 300 && !x->upgrade_key.n;
+    reads_on |= x->status == 101 && x->send_phase == SEND_BODY; /* one direction of a WebSocket */
     if (x->state == XCHG_RELAY && !reads_on)
         xchg_end(x, true);
 }
@@ -173,24 +195,24 @@ void xchg_answer_lost(struct xchg *x) {
 }
 
 void xchg_upstream_drained(struct xchg *x) {
-    if (!x->body_done && !x->send_failed && !xchg_upgrade_waits(x))
+    if (!x->body_done && x->send_phase != SEND_FAILED && !xchg_upgrade_waits(x))
         x->client->want_body(x, true);
 }
 
 /* An answer that came early may still lie there. The rest of the request is not asked for. */
 void xchg_upstream_deaf(struct xchg *x) {
-    x->send_failed = true;
+    xchg_send_failed(x);
     x->up_keep = false;
     if (xchg_undecided(x)) /* the verdict is made all the same, then comes the upstream's answer */
         x->client->want_body(x, true);
-    if (x->answer_done)
+    if (x->answer_phase == ANSWER_WHOLE)
         xchg_end(x, true);
 }
 
 void xchg_upstream_late(struct xchg *x) {
     if (x->status == 101)
         xchg_answer_broken(x, 0, "relay-idle", "nothing came from either side for too long");
-    else if (x->answer_done)
+    else if (x->answer_phase == ANSWER_WHOLE)
         xchg_end(x, true);
     else
         xchg_answer_broken(x, 504, "upstream-timeout", "the upstream gave no answer in time");

@@ -36,8 +36,8 @@ static int up1_head(struct xchg *x, struct http1_write *opt) {
 }
 
 static void up1_write(struct xchg *x, struct slice bytes, bool more) {
-    if (!x->send_failed && io_write(x->link->io, bytes, more))
-        x->send_failed = true;
+    if (x->send_phase != SEND_FAILED && io_write(x->link->io, bytes, more))
+        xchg_send_failed(x);
 }
 
 static void up1_data(struct xchg *x, struct slice bytes, bool more) {
@@ -54,17 +54,17 @@ static void up1_data(struct xchg *x, struct slice bytes, bool more) {
 static void up1_end(struct xchg *x, const struct http_field *trailers, size_t n, bool more) {
     if (x->status == 101)
         io_shutdown(x->link->io); /* of a WebSocket: our end is over */
-    if (x->send_failed || x->req.framing != HTTP_BODY_CHUNKED)
+    if (x->send_phase == SEND_FAILED || x->req.framing != HTTP_BODY_CHUNKED)
         return;
     if (http1_chunk_end(io_queue(x->link->io), trailers, n, NULL, 0))
-        x->send_failed = true;
+        xchg_send_failed(x);
     else if (!more)
         up1_write(x, SLICE_NONE, false);
 }
 
 static void up1_flush(struct xchg *x) {
     if (io_flush_soon(x->link->io))
-        x->send_failed = true;
+        xchg_send_failed(x);
 }
 
 static bool up1_full(struct xchg *x) {
@@ -102,7 +102,7 @@ const struct xchg_server xchg_http1 = {
 
 /* Takes heads off *in. 0: the final one is through. ERR_INCOMPLETE. ERR_DENIED: the exchange is over. */
 static int up1_heads(struct xchg *x, struct slice *in) {
-    while (!x->answer_head) {
+    while (x->answer_phase < ANSWER_HELD) {
         struct slice head;
         int r = http1_scan(&x->up_scan, *in, &head);
         if (r == ERR_INCOMPLETE)
@@ -153,7 +153,7 @@ static void up1_body(struct xchg *x, struct slice in) {
 
 static void up1_ended(struct xchg *x) {
     enum io_end end = x->link->io->end;
-    if (!x->answer_head) {
+    if (x->answer_phase < ANSWER_HELD) {
         xchg_answer_lost(x);
         return;
     }
@@ -192,7 +192,8 @@ static void up1_on_readable(struct io *io) {
     int r = io_read(io, bytes, IO_SCRATCH, &got);
     if (r == ERR_AGAIN)
         return;
-    if (x->answer_done) { /* the server has had enough of the request, or says what nobody asked for */
+    /* the server has had enough of the request, or says what nobody asked for */
+    if (x->answer_phase == ANSWER_WHOLE) {
         x->up_keep = false;
         xchg_end(x, true);
         return;
@@ -202,9 +203,9 @@ static void up1_on_readable(struct io *io) {
         return;
     }
     io_deadline(io, xchg_patience(x));
-    x->answer_any = true;
+    xchg_answer_comes(x);
     struct slice in = slice_make(bytes, got);
-    if (!x->answer_head) {
+    if (x->answer_phase < ANSWER_HELD) {
         r = up1_gather(x, &in);
         if (r == 0)
             r = up1_heads(x, &in);
@@ -216,14 +217,14 @@ static void up1_on_readable(struct io *io) {
             xchg_answer_broken(x, 502, "upstream-malformed", "the upstream's head is too long");
             return;
         }
-        if (!x->answer_head)
+        if (x->answer_phase < ANSWER_HELD)
             return;
     }
     if (x->status == 101 && x->up_body.framing != HTTP_BODY_CLOSE) {
         xchg_upgrade_begin(x, in);
         return;
     }
-    bool held = x->answer_held; /* tokens may be in it */
+    bool held = x->answer_phase == ANSWER_HELD; /* tokens may be in it */
     up1_body(x, in);
     if (held)
         secret_wipe(bytes, got);

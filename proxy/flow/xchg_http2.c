@@ -24,15 +24,15 @@ static void xchg2_flush(struct xchg *x) {
 }
 
 static void xchg2_data(struct xchg *x, struct slice bytes, bool more) {
-    if (!x->send_failed && up2_data(x->link, bytes))
-        x->send_failed = true;
+    if (x->send_phase != SEND_FAILED && up2_data(x->link, bytes))
+        xchg_send_failed(x);
     if (!more)
         up2_flush(x->link);
 }
 
 static void xchg2_end(struct xchg *x, const struct http_field *trailers, size_t n, bool more) {
-    if (!x->send_failed && up2_end(x->link, trailers, n))
-        x->send_failed = true;
+    if (x->send_phase != SEND_FAILED && up2_end(x->link, trailers, n))
+        xchg_send_failed(x);
     if (!more)
         up2_flush(x->link);
 }
@@ -84,10 +84,10 @@ static enum http_refusal answer_parse(struct xchg *x, const struct http2_list *l
 static void on_head(void *arg, const struct http2_list *list, bool ended) {
     struct xchg *x = arg;
     up2_deadline(x->link, x->box->engine->config.limits.answer_ms);
-    x->answer_any = true;
+    xchg_answer_comes(x);
     enum http_refusal why = answer_parse(x, list, ended);
     struct http1_response *resp = &x->resp;
-    if (!why && (x->answer_head || (resp->interim && ended)))
+    if (!why && (x->answer_phase >= ANSWER_HELD || (resp->interim && ended)))
         why = HTTP_REFUSED_TRAILER;
     if (!why && ended && resp->framing == HTTP_BODY_CLOSE) {
         resp->framing = HTTP_BODY_LENGTH;
@@ -112,7 +112,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
 static void on_data(void *arg, struct slice bytes) {
     struct xchg *x = arg;
     up2_deadline(x->link, xchg_patience(x));
-    if (!x->answer_head || !http1_body_take(&x->up_body, bytes.n)) {
+    if (x->answer_phase < ANSWER_HELD || !http1_body_take(&x->up_body, bytes.n)) {
         up2_malformed(x->link);
         xchg_answer_broken(x, 502, "upstream-malformed", http_refusal_text(HTTP_REFUSED_LENGTH_DIFFERS));
         return;
@@ -126,7 +126,7 @@ static void on_end(void *arg, const struct http2_list *list) {
     struct http_field trailers[HTTP1_TRAILER_FIELDS];
     size_t n;
     enum http_refusal why = http2_trailers(list, trailers, HTTP1_TRAILER_FIELDS, &n);
-    if (why || !x->answer_head) {
+    if (why || x->answer_phase < ANSWER_HELD) {
         up2_malformed(x->link);
         xchg_answer_malformed(x, why ? why : HTTP_REFUSED_STATUS_LINE);
     } else if (http1_body_short(&x->up_body)) {
@@ -146,10 +146,10 @@ static void on_turn(void *arg) {
 static void on_lost(void *arg, const char *why, bool unseen) {
     struct xchg *x = arg;
     x->up_keep = false;
-    x->send_failed = true;
-    if (x->answer_done)
+    xchg_send_failed(x);
+    if (x->answer_phase == ANSWER_WHOLE)
         xchg_end(x, true);
-    else if (x->answer_head)
+    else if (x->answer_phase >= ANSWER_HELD)
         xchg_answer_broken(x, 502, "upstream-truncated", why);
     else if (!xchg_retry(x, unseen))
         xchg_answer_broken(x, 502, "upstream-closed", why);

@@ -6,6 +6,7 @@
  * when not a byte of an answer has come. What may not be said twice gets one on which that race is not to be expected
  * (upstream.h, `once`), and is never said again.
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -19,6 +20,27 @@
 #include "proxy/flow/xchg.h"
 
 static const struct upstream_callbacks go_callbacks;
+
+static const char *const send_phase_names[] = {"nothing", "body", "all", "failed"};
+_Static_assert(sizeof send_phase_names / sizeof *send_phase_names == SEND_PHASES, "a name for each phase");
+
+void xchg_send_enter(struct xchg *x, enum xchg_send_phase phase) {
+    static const uint8_t legal[SEND_PHASES] = {
+        [SEND_NOTHING] = 1 << SEND_BODY,
+        [SEND_BODY] = 1 << SEND_ALL | 1 << SEND_FAILED | 1 << SEND_NOTHING,
+        [SEND_ALL] = 1 << SEND_FAILED | 1 << SEND_NOTHING,
+        [SEND_FAILED] = 1 << SEND_NOTHING,
+    };
+    assert(legal[x->send_phase] & 1 << phase);
+    log_debug("xchg %s: request: %s -> %s", x->decision.id.text, send_phase_names[x->send_phase],
+              send_phase_names[phase]);
+    x->send_phase = phase;
+}
+
+void xchg_send_failed(struct xchg *x) {
+    if (x->send_phase != SEND_FAILED)
+        xchg_send_enter(x, SEND_FAILED);
+}
 
 /* ---- the sandbox's own credentials ---- */
 
@@ -81,13 +103,14 @@ static bool go_has_all(const struct xchg *x) {
 
 bool xchg_retry(struct xchg *x, bool unseen) {
     bool stale = x->pooled && x->link && x->link->reused;
-    if (x->retried || x->answer_any || x->trailers || !x->link || !(stale || (unseen && go_has_all(x))))
+    if (x->retried || x->answer_phase != ANSWER_AWAITED || x->trailers || !x->link ||
+        !(stale || (unseen && go_has_all(x))))
         return false;
     log_debug("xchg %s: stale connection, once more", x->decision.id.text);
     upstream_release(x->link, false, 0);
     x->link = NULL;
     x->retried = true;
-    x->send_failed = x->sent_head = x->sent_all = false;
+    xchg_send_enter(x, SEND_NOTHING);
     x->client->want_body(x, false);
     go_connect(x, true);
     return true;
@@ -236,7 +259,8 @@ static void go_send(struct xchg *x) {
         refusal_trouble(x, 502, "head", "the request's head can't be written");
         return;
     }
-    x->sent_head = x->corked = true;
+    xchg_send_enter(x, SEND_BODY);
+    x->corked = true;
     xchg_answer_begin(x);
     go_send_known(x);
     if (x->state != XCHG_RELAY)
@@ -272,7 +296,7 @@ static const struct upstream_callbacks go_callbacks = {.ready = go_ready, .faile
 void xchg_send_body(struct xchg *x, struct slice bytes) {
     /* what comes between a failure and the second try belongs to that one, too */
     bool kept = (x->pooled || x->link->http2) && !x->retried && x->status != 101;
-    if ((x->send_failed && !kept) || bytes.n == 0)
+    if ((x->send_phase == SEND_FAILED && !kept) || bytes.n == 0)
         return;
     if (x->verdict.max_body && x->sent + bytes.n > x->verdict.max_body) {
         refusal_too_large(x);
@@ -281,13 +305,14 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
     x->sent += bytes.n;
     if (kept)
         buf_put(&x->replay, bytes);
-    if (x->send_failed)
+    if (x->send_phase == SEND_FAILED)
         return;
     x->server->deadline(x, xchg_patience(x));
     x->server->data(x, bytes, x->corked);
-    if (x->send_failed && x->answer_done)
+    bool failed = x->send_phase == SEND_FAILED;
+    if (failed && x->answer_phase == ANSWER_WHOLE)
         xchg_end(x, true);
-    else if (!x->send_failed && x->server->full(x))
+    else if (!failed && x->server->full(x))
         x->client->want_body(x, false);
 }
 
@@ -302,8 +327,9 @@ void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
     go_strip_repeated(x, trailers, n);
     x->trailers |= n > 0;
     x->server->end(x, trailers, n, x->corked);
-    x->sent_all = !x->send_failed;
-    if (x->answer_done)
+    if (x->send_phase == SEND_BODY)
+        xchg_send_enter(x, SEND_ALL);
+    if (x->answer_phase == ANSWER_WHOLE)
         xchg_end(x, true);
 }
 
