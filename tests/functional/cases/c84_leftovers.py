@@ -80,6 +80,26 @@ def two_sandboxes_of_one_state_folder_need_no_turns(t):
     tap.equal(sorted(os.listdir(state)), ["ca-key.pem", "ca.pem"])
 
 
+@tap.test(timeout=180)
+def every_signal_that_ends_it_by_either_user(t):
+    """Whoever runs it, and however it is ended: at random points, and the next start with the same state works"""
+    server = t.use(RawServer(tls=pki.leaf("a.test")))
+    host = leftovers.Host()
+    for user in {exeat.as_user(), "root"} if work.is_root() else {None}:
+        home = work.folder("home.", user=user, mode=0o700)
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT):
+            for latest in (0.1, 0.5):
+                with roles.greedy(user=user, state=home + "/state") as sandbox:
+                    time.sleep(random.random() * latest)
+                    roles.kill(sandbox.pid, number)
+                    sandbox.process.wait(10)
+                roles.gone(host)
+            r = exeat.run(POLICY, ["curl", "-s", "https://a.test/"], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, user=user,
+                          state=home + "/state")
+            tap.equal((r.code, r.out), (0, "ok"), "the next sandbox of %s behind %s" % (user, number.name))
+    host.check()
+
+
 @tap.test
 def an_ordinary_end_leaves_nothing_either():
     host = leftovers.Host()

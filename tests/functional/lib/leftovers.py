@@ -63,6 +63,10 @@ def _lines(path):
         return f.read().splitlines()
 
 
+def _ipv6(name):
+    return _lines("/proc/net/" + name) if os.path.exists("/proc/net/" + name) else []
+
+
 def _rules():
     if shutil.which("nft") is None or os.getuid() != 0:
         return []
@@ -89,6 +93,9 @@ class Host:
                                  if " @" in line and " @exeat-escape-" not in line},
             "links": set(os.listdir("/sys/class/net")),
             "routes": set(_lines("/proc/net/route")),
+            # without what counts how often it was used
+            "routes of IPv6": {" ".join([*f[:5], f[-1]]) for f in map(str.split, _ipv6("ipv6_route"))},
+            "addresses of IPv6": set(_ipv6("if_inet6")),
             "rules": set(_rules()),
         }
 
