@@ -42,7 +42,7 @@ static bool h1_wants_bytes(const struct conn *conn) {
     if (conn->half_closed)
         return false;
     switch (conn->phase) {
-    case H1_HEAD: return true;
+    case H1_HEAD: return !io_full(conn->io);
     case H1_BODY: return conn->body_wanted;
     case H1_WAIT: return buf_len(&conn->in) < H1_AHEAD;
     case H1_DRAIN: return true;
@@ -190,12 +190,24 @@ static size_t h1_feed(struct conn *conn, struct slice in) {
     return spent;
 }
 
+static void h1_await(struct conn *conn) {
+    io_deadline(conn->io, buf_len(&conn->in) ? h1_limits(conn)->head_ms : h1_limits(conn)->idle_ms);
+}
+
 /* A drained body has ended, or an exchange has: the next head may come. */
 static void h1_next(struct conn *conn) {
     http1_body_release(&conn->body);
     http1_scan_init(&conn->scan, false);
     conn->body_wanted = false;
-    io_deadline(conn->io, buf_len(&conn->in) ? h1_limits(conn)->head_ms : h1_limits(conn)->idle_ms);
+    h1_await(conn);
+}
+
+/* A client that takes no answers gets no more of them. */
+static bool h1_is_stuck(struct conn *conn) {
+    if (!io_full(conn->io))
+        return false;
+    io_deadline(conn->io, h1_limits(conn)->body_ms);
+    return true;
 }
 
 static void h1_run(struct conn *conn) {
@@ -204,7 +216,7 @@ static void h1_run(struct conn *conn) {
     conn->running = true;
     while (conn->state == CONN_HTTP) {
         if (conn->phase == H1_HEAD && !conn->x) {
-            if (!h1_look(conn))
+            if (h1_is_stuck(conn) || !h1_look(conn))
                 break;
         } else if ((conn->phase == H1_BODY && conn->body_wanted) || conn->phase == H1_DRAIN) {
             if (buf_len(&conn->in) == 0 && !h1_at_end(conn))
@@ -227,7 +239,9 @@ static void h1_run(struct conn *conn) {
 
 static void h1_ended(struct conn *conn) {
     bool clean = conn->io->end == IO_END_CLEAN;
-    if (conn->phase == H1_HEAD || conn->phase == H1_DRAIN) {
+    if (clean && io_queued(conn->io) && (conn->phase == H1_HEAD || conn->phase == H1_DRAIN)) {
+        conn_linger(conn, 0); /* it may still read the answer */
+    } else if (conn->phase == H1_HEAD || conn->phase == H1_DRAIN) {
         conn_close(conn);
     } else if (conn->phase == H1_BODY && conn->body.framing == HTTP_BODY_CLOSE) {
         conn->half_closed = true;
@@ -315,8 +329,12 @@ static void h1_on_drained(struct io *io) {
     engine_reap(conn->box->engine);
     if (conn->phase == H1_WAIT)
         io_deadline(io, 0);
-    if (conn->x)
+    if (conn->x) {
         xchg_client_drained(conn->x);
+    } else if (conn->phase == H1_HEAD) {
+        h1_await(conn);
+        h1_run(conn);
+    }
 }
 
 static void h1_on_failed(struct io *io, int err) {
@@ -336,7 +354,7 @@ static void h1_on_timeout(struct io *io) {
                      conn->phase == H1_WAIT ? "the client took no more of its answer"
                                             : "the client sent no more of its request");
         conn_close(conn);
-    } else if (conn->phase == H1_HEAD && buf_len(&conn->in) > 0) {
+    } else if (conn->phase == H1_HEAD && buf_len(&conn->in) > 0 && !io_full(io)) {
         conn_refuse(conn, "head-timeout", "the request's head took too long");
     } else {
         conn_linger(conn, 0);

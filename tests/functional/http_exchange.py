@@ -52,6 +52,33 @@ def many_denied_requests_in_one_write_are_each_answered(t):
 
 
 @tap.test
+def who_takes_no_answers_gets_no_more_of_them_and_then_all(t):
+    # What exeat itself answers waits for its client, too; and the client's end, which comes meanwhile, takes none of it away.
+    n = 24000
+    r, _ = through(t, '''
+        import threading
+        c = tcp("a.test")
+        c.sock.settimeout(50)
+        def ask():
+            c.sock.sendall(b"GET /no HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" * %d)
+            c.sock.shutdown(socket.SHUT_WR)
+        asking = threading.Thread(target=ask)
+        asking.start()
+        spin(5)
+        got, last = 0, b""
+        while True:
+            piece = c.sock.recv(1 << 20)
+            if not piece:
+                break
+            got += (last + piece).count(b"HTTP/1.1 403 ")
+            last = (last + piece)[-12:]
+        asking.join()
+        report(got)
+    ''' % n)
+    tap.equal(r.reports, [n])
+
+
+@tap.test
 def the_upstream_connection_is_kept_and_used_again(t):
     r, server = through(t, '''
         for _ in range(3):
