@@ -81,7 +81,7 @@ static void site_wake(struct upstream_pool *p, struct site *site) {
     TAILQ_FOREACH(a, &p->attempts, entry) {
         if (a->site != site || a->state != ATTEMPT_WAITING)
             continue;
-        struct link *l = http2_take(p, site, up2_find(site, false));
+        struct link *l = http2_take(p, site, up2_find(site, false, a->options.once));
         if (l) {
             attempt_give(a, l);
         } else {
@@ -111,7 +111,8 @@ static void attempt_made_http2(struct upstream_attempt *a, struct io *io) {
         attempt_no_offer(a);
         return;
     }
-    struct link *l = http2_take(a->pool, a->site, a->options.alone ? up : up2_find(a->site, false));
+    struct link *l =
+        http2_take(a->pool, a->site, a->options.alone ? up : up2_find(a->site, false, a->options.once));
     if (l)
         attempt_give(a, l);
     else
@@ -248,7 +249,7 @@ static bool pool_room(struct upstream_pool *p) {
 static struct link *attempt_ready(struct upstream_attempt *a) {
     const struct upstream_options *o = &a->options;
     struct link *l =
-        o->http2 && !o->alone ? http2_take(a->pool, a->site, up2_find(a->site, o->websocket)) : NULL;
+        o->http2 && !o->alone ? http2_take(a->pool, a->site, up2_find(a->site, o->websocket, o->once)) : NULL;
     return l || o->fresh ? l : idle_take(a->site, o->once);
 }
 

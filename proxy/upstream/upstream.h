@@ -30,7 +30,8 @@
  * (the shortest in use are two), so it may have a connection that has not been idle for longer. A server that closes
  * after an answer without saying so does it at once: the connection must have carried two requests, or have been idle
  * for UPSTREAM_SETTLE_MS and be open still. What remains is a server that is being shut down in the very moment, which
- * a new connection may meet as well; then the request fails, and is never sent twice.
+ * a new connection may meet as well; then the request fails, and is never sent twice. A server of HTTP/2 says by GOAWAY
+ * what it has not acted on, so an idle connection of that is only looked at.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_H
 #define PROXY_UPSTREAM_UPSTREAM_H

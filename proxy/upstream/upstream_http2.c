@@ -386,10 +386,15 @@ bool up2_takes_websocket(const struct up2 *up) {
            nghttp2_session_get_remote_settings(up->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
 }
 
-struct up2 *up2_find(struct site *site, bool websocket) {
+/* Nothing has come on an idle one that no turn of the loop has read yet: its end may be in it. */
+static bool up2_still_there(const struct up2 *up) {
+    return !up->used || up->nstreams || io_idle_ok(up->io);
+}
+
+struct up2 *up2_find(struct site *site, bool websocket, bool once) {
     struct up2 *up;
     TAILQ_FOREACH(up, &site->http2, entry)
-    if (websocket ? up2_takes_websocket(up) : up2_room(up))
+    if ((websocket ? up2_takes_websocket(up) : up2_room(up)) && (!once || up2_still_there(up)))
         return up;
     return NULL;
 }

@@ -63,8 +63,9 @@ void up2_malformed(struct upstream_link *link);
 /* Takes the io, on success and on failure. NULL: memory is short. */
 struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io, const struct addr *peer,
                     bool proxied);
-/* One on which another request may be begun, or a WebSocket; NULL: there is none. */
-struct up2 *up2_find(struct site *site, bool websocket);
+/* One on which another request may be begun, or a WebSocket; NULL: there is none. `once` as in upstream.h: an idle one is
+ * looked at first. */
+struct up2 *up2_find(struct site *site, bool websocket, bool once);
 /* Is it known what its server takes, and may a WebSocket be begun on it? */
 bool up2_takes_websocket(const struct up2 *up);
 /* What its server takes is waited for, with nothing to send as yet; attempt_answered follows, or it ends in `ms`. */

@@ -1,6 +1,8 @@
 /* Connections of HTTP/2 to upstreams: how long one has an id for another stream; what waits until it is listened to. */
 #include "tests/unit/upstream_rig.h"
 
+#include <poll.h>
+
 #include "proxy/upstream/upstream_http2.h"
 #include "proxy/upstream/upstream_http2_parts.h"
 
@@ -59,6 +61,13 @@ static void serve_http2(struct server *s, SSL *ssl) {
 
 static void serve_trailers(struct server *s, SSL *ssl) {
     serve_frames(s, ssl, on_server_frame_with_trailers);
+}
+
+/* … and ends it without GOAWAY, against RFC 9113 6.8, after a second of silence. */
+static void serve_impatiently(struct server *s, SSL *ssl) {
+    const struct timeval second = {.tv_sec = 1};
+    setsockopt(SSL_get_fd(ssl), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
+    serve_frames(s, ssl, on_server_frame);
 }
 
 static int choose_http2(SSL *ssl, const unsigned char **chosen, unsigned char *n, const unsigned char *offer,
@@ -221,6 +230,29 @@ static void who_has_a_link_has_an_id(void **state) {
     close_both(&g, &s);
 }
 
+/* What can't be repeated is not begun on a connection whose end lies in the socket, though the loop has not read it. */
+static void an_end_that_is_there_is_seen(void **state) {
+    struct answer answer;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_with(&g, &s, serve_impatiently);
+    struct upstream_link *link = get_http2(&g);
+    struct pollfd end = {.fd = dup(up_of(link)->io->fd), .events = POLLIN};
+    ask(link, &answer);
+    must_be_answered(&g, &answer);
+    upstream_release(link, true, 0);
+    loop_for(g.base, 20);
+    assert_int_equal(poll(&end, 1, 10000), 1);
+    close(end.fd);
+    link = get_with(&g, URL_HTTPS, "a.test", 443, (struct upstream_options){.http2 = true, .once = true});
+    assert_false(link->reused);
+    ask(link, &answer);
+    must_be_answered(&g, &answer);
+    upstream_release(link, true, 0);
+    close_both(&g, &s);
+}
+
 static bool has_come(void *arg) {
     const struct upstream_link *link = arg;
     return link->http2->phase == UP2A_WHOLE;
@@ -249,6 +281,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_id_is_used_and_then_a_new_connection),
         cmocka_unit_test(who_has_a_link_has_an_id),
+        cmocka_unit_test(an_end_that_is_there_is_seen),
         cmocka_unit_test(trailers_do_not_take_the_head_away_that_waits),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
