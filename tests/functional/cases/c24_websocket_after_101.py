@@ -36,6 +36,31 @@ def a_frame_in_the_same_write_as_the_101(t):
 
 
 @tap.test
+def in_clear_text_and_by_a_proxy_too(t):
+    clear = [websocket.CLIENT, '''
+        for c, target in ((tcp("a.test"), "/ok/ws"), (tcp("proxy.test", 3128), "http://a.test/ok/ws")):
+            c = ask(c, target=target)
+            report(head(c)[0], str(get_frame(c)))
+            data = os.urandom(1 << 20)
+            threading.Thread(target=c.send, args=(frame(data),)).start()
+            report(get_frame(c) == (2, data))
+            c.send(frame(b"", 8))
+            report(str(get_frame(c)))
+    ''']
+    r, server = onehost.through(t, clear, answer=websocket.echo, clear=True, policy=POLICY.replace("https", "http"))
+    tap.equal(r.reports, [[101, "(2, b'first')"], True, "(8, b'')"] * 2)
+    tap.equal([(q.line, q.header("upgrade")) for q in server.requests], [("GET /ok/ws HTTP/1.1", "websocket")] * 2)
+    r, server = through(t, '''
+        c = tcp("proxy.test", 3128)
+        c.send("CONNECT a.test:443 HTTP/1.1\\r\\nHost: a.test:443\\r\\n\\r\\n")
+        c.until(b"\\r\\n\\r\\n")
+        c = ask(wrap(c, "a.test"))
+        report(head(c)[0], str(get_frame(c)))
+    ''')
+    tap.equal(r.reports, [[101, "(2, b'first')"]])
+
+
+@tap.test
 def what_the_client_sends_early_waits_for_the_101(t):
     # … and is a request like any other where the 101 does not come
     heard = []
