@@ -304,10 +304,11 @@ static void test_deadline(void **state) {
     (void)state;
     open_pair(&a, &b);
     io_deadline(a.io, 10);
-    io_deadline(a.io, 60); /* moved */
+    io_deadline(a.io, 600000); /* moved */
     usleep(20000);
     turn(3);
     assert_int_equal(a.timeout, 0);
+    io_deadline(a.io, 10);
     usleep(60000);
     turn(3);
     assert_int_equal(a.timeout, 1);
