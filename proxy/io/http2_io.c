@@ -3,6 +3,8 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
+#include "proxy/io/http2_guard.h"
+
 /* ---- fields ---- */
 
 static void nv_put(struct http2_nvs *nvs, struct slice name, struct slice value, uint8_t flags) {
@@ -230,6 +232,8 @@ nghttp2_option *http2_option(void) {
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_http_messaging(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
+    /* one read may bring more frames to be acknowledged than the guard lets pass: he is to say so, not the library */
+    nghttp2_option_set_max_outbound_ack(option, HTTP2_GUARD_IDLE + 1);
     return option;
 }
 

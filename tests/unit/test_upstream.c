@@ -111,7 +111,8 @@ static void not_again(void **state) {
             assert_false(link->reused);
             exchange(&g, link);
             upstream_release(link, true, 0);
-            assert_true(loop_until(g.base, none_idle, &g, 1000));
+            assert_true(
+                loop_until(g.base, none_idle, &g, UPSTREAM_IDLE_MS * 3 / 4)); /* not by its own time */
             assert_int_equal(upstream_pool_open(g.pool), 0);
         }
         rig_close(&g);
