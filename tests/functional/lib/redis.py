@@ -70,9 +70,9 @@ class RealRedis:
             args += ["--requirepass", self.password]
         self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        for _ in range(6000 if self.durable else 500):
+        for _ in range(6000):
             if self.process.poll() is not None:
-                return False
+                return False  # the port was taken meanwhile
             try:
                 return self.command("PING") == "PONG"
             except (OSError, EOFError, Error):  # the last: while it reads what it had
