@@ -88,7 +88,7 @@ static void test_named_roots(void **state) {
     assert_int_equal(ca_system_roots(&pem, &n, NULL), 0);
     assert_int_equal(n, 2);
     assert_int_equal(count(buf_slice(&pem), "BEGIN CERTIFICATE"), 2);
-    assert_int_equal(count(buf_slice(&pem), "KEY"), 0);
+    assert_int_equal(count(buf_slice(&pem), "PRIVATE KEY"), 0);
     assert_int_equal(count(buf_slice(&pem), "comment"), 0);
 
     put_file(in(s->path, "bundle"), parts, 2);

@@ -1,0 +1,143 @@
+/* io with TLS: records, ends, garbage, refusals. */
+#include "tests/unit/io_support.h"
+
+static void test_tls(void **state) {
+    struct end a, b;
+    (void)state;
+    open_tls(&a, &b);
+    io_write(a.io, SLICE("head "), true);
+    io_write(a.io, SLICE("body"), false);
+    turn(5);
+    assert_got(&b, "head body");
+    io_write(b.io, SLICE("answer"), false);
+    turn(5);
+    assert_got(&a, "answer");
+    buf_clear(&a.got);
+    big(&b, &a);
+    close_pair(&a, &b);
+}
+
+static void test_tls_ends(void **state) {
+    struct end a, b;
+    (void)state;
+    open_tls(&a, &b);
+    io_shutdown(a.io); /* close_notify and FIN, and reading goes on */
+    turn(5);
+    assert_true(b.ended);
+    assert_int_equal(b.how, IO_END_CLEAN);
+    assert_int_equal(io_write(b.io, SLICE("still"), false), 0);
+    turn(5);
+    assert_got(&a, "still");
+    close_pair(&a, &b);
+
+    open_tls(&a, &b);
+    shutdown(a.io->fd, SHUT_WR); /* FIN alone */
+    turn(5);
+    assert_true(b.ended);
+    assert_int_equal(b.how, IO_END_UNCLEAN);
+    assert_int_equal(io_write(b.io, SLICE("still"), false), 0); /* the session is not broken by it */
+    turn(5);
+    assert_got(&a, "still");
+    close_pair(&a, &b);
+
+    open_tls(&a, &b);
+    io_free(a.io);
+    a.io = NULL;
+    turn(5);
+    assert_int_equal(b.how, IO_END_CLEAN);
+    close_pair(&a, &b);
+}
+
+/* Bytes and the end behind them, all there when reading goes on: first the one, then the other. */
+static void test_end_behind(void **state) {
+    static char bytes[40000];
+    (void)state;
+    for (int reset = 0; reset < 2; reset++) {
+        struct end a, b;
+        open_tls(&a, &b);
+        io_pause(b.io);
+        assert_int_equal(io_write(a.io, slice_make(bytes, sizeof bytes), false), 0);
+        if (reset)
+            io_cut(a.io, true);
+        else
+            io_shutdown(a.io);
+        turn(5);
+        assert_false(b.ended);
+        io_resume(b.io);
+        turn(5);
+        assert_int_equal(buf_len(&b.got), sizeof bytes);
+        assert_true(b.ended);
+        assert_int_equal(b.how, reset ? IO_END_RESET : IO_END_CLEAN);
+        a.io = reset ? NULL : a.io;
+        close_pair(&a, &b);
+    }
+}
+
+static unsigned segments(const struct end *e) {
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    assert_int_equal(getsockopt(e->io->fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+    return info.tcpi_data_segs_out;
+}
+
+/* The records of one write share packets; what `more` keeps in the kernel goes with the flush; what comes behind a head
+ * fills its record. */
+static void test_gathers(void **state) {
+    static char bytes[3 * IO_RECORD];
+    struct end a, b;
+    (void)state;
+    open_tls(&a, &b);
+    unsigned before = segments(&a);
+    assert_int_equal(io_write(a.io, slice_make(bytes, sizeof bytes), false), 0);
+    assert_true(segments(&a) - before < sizeof bytes / IO_RECORD);
+    turn(5);
+    assert_int_equal(buf_len(&b.got), sizeof bytes);
+    assert_int_equal(io_write(a.io, slice_make(bytes, IO_RECORD), true), 0);
+    assert_int_equal(io_flush(a.io), 0);
+    turn(5);
+    assert_int_equal(buf_len(&b.got), sizeof bytes + IO_RECORD);
+    buf_clear(&b.got);
+    assert_int_equal(io_write(a.io, SLICE("head"), true), 0);
+    assert_int_equal(io_write(a.io, slice_make(bytes, sizeof bytes), true), 0);
+    assert_int_equal(io_write(a.io, SLICE("tail"), false), 0);
+    turn(5);
+    assert_int_equal(buf_len(&b.got), sizeof bytes + 8);
+    assert_memory_equal(buf_slice(&b.got).p + sizeof bytes + 4, "tail", 4);
+    close_pair(&a, &b);
+}
+
+static void test_tls_garbage(void **state) {
+    struct end a, b;
+    (void)state;
+    open_tls(&a, &b);
+    assert_int_equal(send(a.io->fd, "not a record", 12, 0), 12);
+    turn(5);
+    assert_true(b.ended);
+    assert_int_equal(b.how, IO_END_BROKEN);
+    assert_true(strlen(io_error_text(b.io)) > 3);
+    close_pair(&a, &b);
+}
+
+static void test_tls_refused(void **state) {
+    struct end a, b;
+    (void)state;
+    open_pair(&a, &b);
+    SSL *s = SSL_new(server_ctx);
+    SSL_set_accept_state(s);
+    assert_int_equal(io_tls(b.io, s), 0);
+    io_handshake(b.io);
+    io_write(a.io, SLICE("GET / HTTP/1.1\r\n\r\n"), false);
+    turn(5);
+    assert_int_equal(b.ready, 1);
+    assert_int_equal(b.err, ERR_CRYPTO);
+    close_pair(&a, &b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tls),         cmocka_unit_test(test_tls_ends),
+        cmocka_unit_test(test_end_behind),  cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_tls_garbage), cmocka_unit_test(test_tls_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
