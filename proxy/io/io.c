@@ -393,6 +393,8 @@ static void io_on_write(evutil_socket_t fd, short what, void *arg) {
     if (io->state != IO_CLOSED && !io->blocked && io->wr_on) {
         event_del(&io->wr);
         io->wr_on = false;
+        if (io->soon) /* a callback's wish, which went with it */
+            event_active(&io->wr, EV_WRITE, 0);
     }
     io->busy--;
     io_reap(io);

@@ -66,6 +66,38 @@ static void test_soon(void **state) {
     turn(2);
 }
 
+static struct event other_event;
+
+/* What an owner does who is told that there is room. */
+static void write_tail(struct io *io) {
+    struct end *e = io->arg;
+    if (e->drained++)
+        return;
+    event_active(&other_event, EV_TIMEOUT, 0);
+    assert_int_equal(io_write(io, SLICE("tail"), true), 0);
+    assert_int_equal(io_flush_soon(io), 0);
+}
+
+/* … also when it is the socket's own event, which nobody waits for any more, that told it. */
+static void test_soon_when_there_is_room(void **state) {
+    static const struct io_events writer = {.readable = on_readable, .drained = write_tail};
+    static char bytes[3u << 20];
+    struct end a, b;
+    (void)state;
+    open_pair(&a, &b);
+    event_assign(&other_event, base, -1, 0, nothing, NULL);
+    io_own(a.io, &writer, &a);
+    io_pause(b.io);
+    assert_int_equal(io_write(a.io, slice_make(bytes, sizeof bytes), false), 0);
+    assert_true(io_full(a.io));
+    io_resume(b.io);
+    turn(3000);
+    assert_true(a.drained > 0);
+    assert_int_equal(buf_len(&b.got), sizeof bytes + 4);
+    assert_memory_equal(buf_slice(&b.got).p + sizeof bytes, "tail", 4);
+    close_pair(&a, &b);
+}
+
 static void test_half_close(void **state) {
     struct end a, b;
     (void)state;
@@ -258,12 +290,19 @@ static void test_free_within(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clear),         cmocka_unit_test(test_soon),
-        cmocka_unit_test(test_half_close),    cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_back_pressure), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_failed),        cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_connect),       cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_linger),        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_clear),
+        cmocka_unit_test(test_soon),
+        cmocka_unit_test(test_soon_when_there_is_room),
+        cmocka_unit_test(test_half_close),
+        cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_failed),
+        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_connect),
+        cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_linger),
+        cmocka_unit_test(test_cut),
         cmocka_unit_test(test_free_within),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
