@@ -160,7 +160,8 @@ def an_upload_to_a_slow_origin(t):
         with exeat.Sandbox("allow PUT https://a.test/**\n", command, resolve=[server.resolve("a.test")], upstream_ca=pki.ca) as sandbox:
             before, most, samples, r = watched(sandbox, slow, 60)
         tap.equal((r.code, r.out), (0, "ok"), r.err)
-        tap.ok(slow.taken >= 40000000 and samples > 20, "%d bytes in %d looks" % (slow.taken, samples))
+        # what the origin has read last may not be counted yet
+        tap.ok(slow.taken >= 39000000 and samples > 20, "%d bytes in %d looks" % (slow.taken, samples))
         tap.ok(before > 0 and most < before + 4096, "%s: %d KiB, then %d KiB" % (version, before, most))
 
 
