@@ -142,7 +142,6 @@ static void put_write_reason(const struct verdict *v, struct buf *out) {
             "rule that names it exactly, without a wildcard, permits it");
 }
 
-/* Fetches and pushes, of which a repository's rules permit a part. */
 static void put_git_as_http(const struct facts *f, struct buf *out) {
     const char *why = NULL;
     buf_puts(out, "git's endpoints are permitted by fetch and push rules alone");
@@ -150,6 +149,7 @@ static void put_git_as_http(const struct facts *f, struct buf *out) {
         buf_printf(out, ", and this is %s", why);
 }
 
+/* Fetches and pushes, of which a repository's rules permit a part. */
 static void put_git_reason(const struct facts *f, const struct verdict *v, struct buf *out) {
     bool fetch = f->kind == FACTS_GIT_FETCH;
     const char *what = fetch ? "fetch" : "push";

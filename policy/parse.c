@@ -11,7 +11,7 @@ static const char *const op_names[] = {"create", "update", "delete", "force"};
 #define OPS (sizeof op_names / sizeof *op_names)
 
 unsigned tree_op(struct slice word) {
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < OPS; i++)
         if (slice_eq(word, slice_str(op_names[i])))
             return 1u << i;
     return 0;

@@ -511,7 +511,6 @@ static void h1_stream(struct xchg *x) {
 
 /* The answer is complete, the request may not be. `drain`: so much of it is read all the same. */
 static void h1_whole(struct conn *conn, bool settles, uint64_t drain) {
-    io_flush_soon(conn->io);
     bool closes = h1_closes(conn);
     conn->drain_long = drain > 0;
     if (conn->phase == H1_BODY && (drain || (!closes && settles))) {

@@ -91,8 +91,6 @@ static int engine_ask_leaf(void *arg, struct slice name, struct slice spki) {
     return 0;
 }
 
-/* ---- life ---- */
-
 /* ---- memory ---- */
 
 #define ENGINE_TIDY_S 3
@@ -109,6 +107,8 @@ static void engine_tidy_later(struct engine *engine) {
     if (!event_pending(&engine->tidy, EV_TIMEOUT, NULL))
         event_add(&engine->tidy, &wait);
 }
+
+/* ---- life ---- */
 
 static void engine_on_retry(evutil_socket_t fd, short what, void *arg);
 static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg);

@@ -4,6 +4,13 @@
 
 #include "proxy/flow/shown_memory.h"
 
+#define SET_ENTRIES 16u
+#define SETS        (SHOWN_MAX / SET_ENTRIES)
+#define TURN_BITS   16
+#define TURN_MASK   ((UINT64_C(1) << TURN_BITS) - 1)
+
+static_assert((SETS & (SETS - 1)) == 0, "a set is picked by bits");
+
 /*
  * Theory of operation. A table of small sets, each of as many entries as lie in two lines of the processor's cache. An
  * id's hash names the set; the rest of it is the entry, beside the number of the list that showed it last. A full set

@@ -12,11 +12,6 @@
 #include "proxy/flow/shown.h"
 #include "proxy/flow/shown_names.h"
 
-#define SET_ENTRIES 16u
-#define SETS        (SHOWN_MAX / SET_ENTRIES)
-#define TURN_BITS   16
-#define TURN_MASK   ((UINT64_C(1) << TURN_BITS) - 1)
-
 struct table {
     unsigned char key[32];
     _Atomic uint32_t turn; /* lists so far */
@@ -30,6 +25,5 @@ struct shown {
 };
 
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "shared between processes");
-static_assert((SETS & (SETS - 1)) == 0, "a set is picked by bits");
 
 #endif

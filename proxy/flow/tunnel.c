@@ -8,7 +8,6 @@
 #include "proxy/flow/conn.h"
 #include "proxy/flow/decision.h"
 #include "proxy/flow/internal.h"
-#include "proxy/record/recorder.h"
 #include "proxy/io/relay.h"
 #include "proxy/flow/state.h"
 #include "proxy/upstream/upstream.h"

@@ -175,9 +175,10 @@ void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n
     }
     xchg_answer_enter(x, ANSWER_WHOLE);
     x->client->end(x, trailers, n);
-    /* a server that answers well before it has read all may read on: the request goes on being passed up */
-    bool reads_on = x->send_phase == SEND_BODY && x->up_keep && x->status < 300 && !x->upgrade_key.n;
-    reads_on |= x->status == 101 && x->send_phase == SEND_BODY; /* one direction of a WebSocket */
+    /* a server that answers well before it has read all may read on: the request goes on being passed up; so does one
+     * direction of a WebSocket */
+    bool may_read_on = x->status == 101 || (x->up_keep && x->status < 300 && !x->upgrade_key.n);
+    bool reads_on = x->send_phase == SEND_BODY && may_read_on;
     if (x->state == XCHG_RELAY && !reads_on)
         xchg_end(x, true);
 }

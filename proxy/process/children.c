@@ -486,13 +486,13 @@ void children_kill(struct children *c) {
         child->pid = 0;
         channel_close(&child->ctl);
     }
-    for (size_t i = 0; c->base && i < CONFIG_WORKERS_MAX; i++)
+    for (size_t i = 0; c->base && i < CONFIG_WORKERS_MAX; i++) {
         for (int which = 0; which < 2; which++)
             if (c->peers[i][which] >= 0)
                 close(c->peers[i][which]);
-    for (size_t i = 0; c->base && i < CONFIG_WORKERS_MAX; i++)
         if (c->rings[i] >= 0)
             close(c->rings[i]);
+    }
     c->base = NULL;
     c->n = 0;
 }

@@ -45,7 +45,6 @@ struct event_base;
 struct io;
 struct proxyenv;
 struct resolver;
-struct ssl_ctx_st;
 struct up2_stream;
 
 #define UPSTREAM_IDLE_MS         4000

@@ -17,7 +17,7 @@ FILL = "head -c %d /dev/urandom > big; git add -A; git commit -qm c; "
 def each_protocol(f):
     for version in ("HTTP/2", "HTTP/1.1"):
         def case(t, version=version):
-            env = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.version", "GIT_CONFIG_VALUE_0": version}
+            env = pushes.over(version)
             f(t, lambda git, script, **more: run(git, POLICY, script, **{"timeout": 200, **more, "env": env}),
               {"HTTP/2": "h2", "HTTP/1.1": "http/1.1"}[version])
         case.__name__ = f.__name__ + " over " + version

@@ -5,7 +5,6 @@ import threading
 import time
 
 import client
-import exeat
 import h2
 import tap
 import websocket

@@ -9,7 +9,7 @@ import exeat
 import tap
 import work
 
-PARTS = ("keeper", "worker", "scribe")
+PARTS = tuple(part[1:] for part in exeat.PARTS[1:])
 BUILD = os.environ.get("TOP_BUILDDIR") or os.path.join(exeat.TOP, "build")
 
 
@@ -26,7 +26,7 @@ def libexec():
 def copy(mode=0o755):
     """A folder with all programs, which a test may change; the path of exeat in it."""
     folder = work.folder("programs.", mode=mode)
-    for part in ("", "-keeper", "-worker", "-scribe"):
+    for part in exeat.PARTS:
         shutil.copy2(exeat.program() + part, os.path.join(folder, "exeat" + part))
     return os.path.join(folder, "exeat")
 
@@ -110,7 +110,7 @@ def one_that_others_may_write_to():
 @tap.test
 def a_group_that_may_write_to_exeat_may_write_to_its_parts():
     program = copy()  # as after a build with umask 002
-    for part in ("", "-keeper", "-worker", "-scribe"):
+    for part in exeat.PARTS:
         os.chmod(program + part, 0o775)
     taken(program)
 
@@ -175,7 +175,7 @@ def exeat_is_replaced_while_it_runs():
     args = [program, "run", "-q", "--", "sh", "-c", ": > began; until test -e go; do sleep 0.05; done; echo ran"]
     with exeat.Sandbox(None, [], program_args=args) as sandbox:
         tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")), 15)
-        for part in ("", "-keeper", "-worker", "-scribe"):
+        for part in exeat.PARTS:
             os.unlink(program + part)
             shutil.copy2(exeat.program() + part, program + part)
         taken(program)

@@ -250,15 +250,10 @@ static void the_heap_gives_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_survive_or_fail),
-        cmocka_unit_test(messages_have_limits),
-        cmocka_unit_test(descriptors_travel),
-        cmocka_unit_test(secrets),
+        cmocka_unit_test(messages_survive_or_fail), cmocka_unit_test(messages_have_limits),
+        cmocka_unit_test(descriptors_travel),       cmocka_unit_test(secrets),
 #ifndef __SANITIZE_ADDRESS__
-        cmocka_unit_test(the_heap_gives_back),
-#endif
-#ifndef __SANITIZE_ADDRESS__
-        cmocka_unit_test(confinement),
+        cmocka_unit_test(the_heap_gives_back),      cmocka_unit_test(confinement),
 #endif
         cmocka_unit_test(orphan_does_not_start),
     };

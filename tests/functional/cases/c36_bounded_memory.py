@@ -110,29 +110,6 @@ class SlowGit(GitServer):
         super()._one(connection, request)
 
 
-@tap.test(timeout=120)
-def a_big_push_to_a_slow_origin(t):
-    git = t.use(SlowGit(tls=pki.leaf("g.test")))
-    git.create("acme/app.git")
-    command = ("set -e; git clone -q https://g.test/acme/app w; cd w; head -c 12000000 /dev/urandom > big; git add big; git commit -qm big; "
-               ": > ../began; git push -q origin HEAD:refs/heads/big; git rev-parse HEAD")
-    policy = "allow fetch https://g.test/acme/app\nallow push https://g.test/acme/app refs/heads/big create\n"
-    with exeat.Sandbox(policy, command, resolve=[git.resolve("g.test")], upstream_ca=pki.ca) as sandbox:
-        tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")) or sandbox.process.poll() is not None, 60)
-        before = most = resident(sandbox.pid)
-        samples = 0
-        while sandbox.process.poll() is None:
-            time.sleep(0.05)
-            if git.taken:
-                most, samples = max(most, resident(sandbox.pid)), samples + 1
-        r = sandbox.wait(10)
-    print("# push: %d KiB, at most %d KiB in %d looks" % (before, most, samples))
-    tap.equal(r.code, 0, r.err)
-    tap.equal(git.refs("acme/app.git")["refs/heads/big"], r.out.strip())
-    tap.ok(git.taken > 11 << 20 and samples > 20, "%d bytes in %d looks" % (git.taken, samples))
-    tap.ok(before > 0 and most < before + 4096, "%d KiB, then %d KiB" % (before, most))
-
-
 def watched(sandbox, slow, timeout):
     """The memory when it has begun and the most of it, while `slow` took something, and what is left of the run."""
     tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")) or sandbox.process.poll() is not None, timeout)
@@ -144,6 +121,21 @@ def watched(sandbox, slow, timeout):
             most, samples = max(most, resident(sandbox.pid)), samples + 1
     print("# %d KiB, at most %d KiB in %d looks, %d bytes" % (before, most, samples, slow.taken))
     return before, most, samples, sandbox.wait(10)
+
+
+@tap.test(timeout=120)
+def a_big_push_to_a_slow_origin(t):
+    git = t.use(SlowGit(tls=pki.leaf("g.test")))
+    git.create("acme/app.git")
+    command = ("set -e; git clone -q https://g.test/acme/app w; cd w; head -c 12000000 /dev/urandom > big; git add big; git commit -qm big; "
+               ": > ../began; git push -q origin HEAD:refs/heads/big; git rev-parse HEAD")
+    policy = "allow fetch https://g.test/acme/app\nallow push https://g.test/acme/app refs/heads/big create\n"
+    with exeat.Sandbox(policy, command, resolve=[git.resolve("g.test")], upstream_ca=pki.ca) as sandbox:
+        before, most, samples, r = watched(sandbox, git, 60)
+    tap.equal(r.code, 0, r.err)
+    tap.equal(git.refs("acme/app.git")["refs/heads/big"], r.out.strip())
+    tap.ok(git.taken > 11 << 20 and samples > 20, "%d bytes in %d looks" % (git.taken, samples))
+    tap.ok(before > 0 and most < before + 4096, "%d KiB, then %d KiB" % (before, most))
 
 
 @tap.test(timeout=120)

@@ -71,7 +71,7 @@ git init -q outer; cd outer; git -c protocol.file.allow=never submodule --quiet 
 def every_operation_of_git_that_reads(t):
     git = pushes.serve(t)
     for version in ("HTTP/2", "HTTP/1.1"):
-        env = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.version", "GIT_CONFIG_VALUE_0": version}
+        env = pushes.over(version)
         r = pushes.run(git, pushes.FETCH, OPERATIONS, env=env)
         tap.equal((r.code, r.out), (0, "hello\n"), r)
         tap.equal({v["verdict"] for v in r.verdicts()}, {"allow"})

@@ -60,7 +60,7 @@ def push_to_a_ref_that_a_rule_denies(t):
 @tap.test(timeout=120)
 def no_operation_asks_at_a_terminal_or_misleads(t):
     for version in ("HTTP/2", "HTTP/1.1"):
-        env = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.version", "GIT_CONFIG_VALUE_0": version}
+        env = pushes.over(version)
         for protocol in (0, 1, 2):
             git = pushes.serve(t)
             r = pushes.run(git, DENY, "cd; git init -q e; cd e; git commit -q --allow-empty -m x; u=https://g.test/acme/secret.git; "

@@ -19,6 +19,7 @@ import time
 import work
 
 TOP = os.environ.get("TOP_SRCDIR") or os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
+PARTS = ("", "-keeper", "-worker", "-scribe")  # the programs that belong together, by what stands behind "exeat"
 _program = None
 
 
@@ -30,7 +31,7 @@ def program():
         if not os.access(built, os.X_OK):
             raise AssertionError("no program at %s: make, or set EXEAT" % built)
         _program = os.path.join(work.base(), "exeat")
-        for part in ("", "-keeper", "-worker", "-scribe"):
+        for part in PARTS:
             shutil.copy(built + part, _program + part)
             os.chmod(_program + part, 0o755)
     return _program

@@ -14,9 +14,6 @@ def tell(**what):
     with told:
         report(what)
 
-class Wrong(Exception):
-    pass
-
 class Session(object):
     def __init__(self, number):
         self.rnd = random.Random("%s/%d" % (SEED, number))
@@ -113,7 +110,6 @@ def wire_of(s, name, method, path, size):
             parts.append(b"%x%s\r\n%s\r\n" % (len(left[:n]), s.rnd.choice([b"", b"", b";a=b"]), left[:n]))
             left = left[n:]
             if len(parts) > 300:
-                n = 70000
                 parts.append(b"%x\r\n%s\r\n" % (len(left), left)) if left else None
                 break
         body = b"".join(parts) + b"0\r\n" + s.rnd.choice([b"", b"X-Trailer: 1\r\n", b"Authorization: Bearer mine\r\n", b"Host: evil.test\r\n"]) + b"\r\n"
@@ -184,7 +180,7 @@ def one(s):
 def quiet(f, *args):
     try:
         return f(*args)
-    except (OSError, ValueError, RuntimeError) as e:
+    except (OSError, ValueError, RuntimeError):
         return None
 
 # -- HTTP/2 --

@@ -16,11 +16,11 @@ def request_body(name, n):
 def answer_body(name, n):
     piece = ("HTTP/1.1 200 OK\r\nX-Id: evil\r\nContent-Length: 0\r\n\r\n%s\n" % name).encode()
     return (piece * (n // len(piece) + 1))[:n]
-EVIL = b"HTTP/1.1 200 OK\r\nX-Id: evil\r\nContent-Length: 4\r\n\r\nevil"
 '''
 
 PROGRAM = BODIES + r'''
 import hpack, json, random, socket, ssl, struct, sys, threading, time
+EVIL = b"HTTP/1.1 200 OK\r\nX-Id: evil\r\nContent-Length: 4\r\n\r\nevil"
 lock = threading.Lock()
 def say(**what):
     with lock:
@@ -304,15 +304,12 @@ class Two(object):
                 self.frame(SETTINGS, 1, 0)
             elif kind == PING and not flags & 1:
                 self.frame(PING, 1, 0, payload)
-            elif kind == GOAWAY:
-                pass
             if kind in (HEADERS, CONTINUATION) and flags & 4:
                 self.head_came(of, block, flags_of & 1)
                 if flags_of & 1:
                     self.end_came(of)
 
 def serve(sock, context):
-    names = []
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock = context.wrap_socket(sock, server_side=True, suppress_ragged_eofs=False)
@@ -322,7 +319,7 @@ def serve(sock, context):
             Two(p, host).run()
         else:
             serve1(p, host)
-    except (OSError, Over, ValueError) as e:
+    except (OSError, Over, ValueError):
         pass
     except Exception as e:
         say(wrong="%s: %s" % (type(e).__name__, e))

@@ -18,6 +18,12 @@ VAULT = "credential forge\n    for https://g.test\n    from env FORGE_TOKEN\n   
 CLONE = "set -e; cd; git clone -q https://g.test/acme/app.git w; cd w; "
 ENV = {"FORGE_TOKEN": SECRET}
 
+
+def over(version):
+    """git's environment that has it speak "HTTP/1.1" or "HTTP/2"."""
+    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.version", "GIT_CONFIG_VALUE_0": version}
+
+
 HAND = '''
     ZERO, ONE = "0" * 40, "1" * 40
     CAPS = "\\0 report-status side-band-64k agent=x"
