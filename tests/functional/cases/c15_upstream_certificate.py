@@ -5,10 +5,11 @@ import client
 import exeat
 import h2
 import tap
+import websocket
 import work
 from h2server import FrameServer
 from pki import Pki
-from servers import RawServer, SinkServer
+from servers import RawServer, SinkServer, response
 
 pki, stranger = Pki(), Pki("another CA")
 POLICY = "allow GET,POST https://a.test/**  with bound\n"
@@ -29,6 +30,10 @@ def refused(t, reason, code, **server):
     outcome = r.outcomes()[0]
     tap.equal((outcome["code"], outcome["status"]), (code, 502))
     tap.ok(SECRET not in r.out + r.err + str(r.events()), "the token is shown")
+
+
+def unverified():
+    return pki.leaf("a.test", self_signed=True), pki.leaf("a.test", expired=True), pki.leaf("b.test"), stranger.leaf("a.test")
 
 
 @tap.test
@@ -92,7 +97,7 @@ def a_body_is_not_sent_either(t):
 def nor_does_a_server_of_http_2_get_any(t):
     """Whatever the client speaks: no preface, no SETTINGS, no header."""
     h2.needed()
-    for leaf in (pki.leaf("a.test", self_signed=True), pki.leaf("a.test", expired=True), pki.leaf("b.test"), stranger.leaf("a.test")):
+    for leaf in unverified():
         upstream = t.use(FrameServer(lambda f, _number: f.request(), tls=leaf))
         r = client.run(POLICY, [h2.CLIENT, '''
             report(h2("a.test").get("/x").status, tls("a.test").get("/x").status)
@@ -101,6 +106,93 @@ def nor_does_a_server_of_http_2_get_any(t):
         tap.ok(upstream.connections, "it was tried")
         tap.equal(upstream.received, b"")
         tap.equal([o["code"] for o in r.outcomes()], ["upstream-certificate"] * 2)
+
+
+@tap.test
+def nor_does_a_websocket_begin(t):
+    """By HTTP/1.1 and as a stream: no handshake, no credential, no frame."""
+    h2.needed()
+    for leaf in unverified():
+        for server in (lambda tls: RawServer(websocket.echo, tls=tls), lambda tls: FrameServer(lambda f, _number: f.request(), tls=tls)):
+            upstream = t.use(server(leaf))
+            r = client.run(POLICY, [websocket.CLIENT, h2.CLIENT, '''
+                early = frame(b"early")
+                c = h2("a.test")
+                s = c.request("/ws", "CONNECT", end=False, protocol="websocket", fields=[("sec-websocket-version", "13")])
+                c.data(s, early)
+                report(ask(tls("a.test"), target="/ws", behind=early).answer().status, c.answer(s).status)
+            '''], vault=VAULT, upstream_ca=pki.ca, resolve=upstream.resolve("a.test"), env={"EXEAT_TEST_TOKEN": SECRET})
+            tap.equal(r.reports, [[502, 502]])
+            tap.ok(len(upstream.connections) >= 2, "it was tried")
+            tap.equal(upstream.received, b"")
+            tap.equal([o["code"] for o in r.outcomes()], ["upstream-certificate"] * 2)
+
+
+def closing(connection, body="ok"):
+    connection.send(response(200, body, [("Connection", "close")]))
+    connection.close()
+
+
+@tap.test
+def nor_one_whose_certificate_was_good_before(t):
+    """A server takes the place of one that was verified: what was agreed with that one counts for nothing."""
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        for leaf in unverified():
+            upstream = t.use(RawServer(tls=pki.leaf("a.test"), tls_max=version))
+
+            def answer(connection, request, upstream=upstream, leaf=leaf, version=version):
+                upstream.context = RawServer(tls=leaf, tls_max=version).context
+                closing(connection)
+            upstream.answers = [answer]
+            r = client.run(POLICY, '''
+                report([tls("a.test").get("/%d" % i).status for i in range(3)])
+            ''', vault=VAULT, upstream_ca=pki.ca, resolve=upstream.resolve("a.test"), env={"EXEAT_TEST_TOKEN": SECRET})
+            tap.equal(r.reports, [[200, 502, 502]])
+            tap.equal([q.target for q in upstream.requests], ["/0"])
+            tap.equal([bytes(c.received) for c in upstream.connections[1:]], [b""] * (len(upstream.connections) - 1))
+            tap.equal([o["code"] for o in r.outcomes() if o["status"] == 502], ["upstream-certificate"] * 2)
+
+
+@tap.test
+def nor_one_that_was_verified_by_another_name(t):
+    """A session with b.test proves nothing of a.test, though the same server would resume it."""
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        reused = []
+
+        def answer(connection, _request, reused=reused):
+            reused.append(connection.sock.session_reused)
+            closing(connection)
+        upstream = t.use(RawServer(answer, tls=pki.leaf("b.test"), tls_max=version))
+        r = client.run(POLICY + "allow GET https://b.test/**\n", '''
+            report([tls(host).get("/" + host, host=host).status for host in ("b.test", "b.test", "a.test", "b.test", "a.test")])
+        ''', vault=VAULT, upstream_ca=pki.ca, resolve=[upstream.resolve("a.test"), upstream.resolve("b.test")],
+                       env={"EXEAT_TEST_TOKEN": SECRET})
+        tap.equal(r.reports, [[200, 200, 502, 200, 502]])
+        tap.equal([q.target for q in upstream.requests], ["/b.test"] * 3)
+        tap.equal(reused, [False, True, True], "the session was not resumed, which this is about")
+
+
+@tap.test
+def who_renews_its_certificate_is_verified_anew(t):
+    """By one that is good, with and without the tickets of before; a session that goes on goes on with who was verified."""
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        for tickets in (True, False):
+            reused = []
+            upstream = t.use(RawServer(tls=pki.leaf("a.test"), tls_max=version))
+
+            def answer(connection, _request, upstream=upstream, version=version, tickets=tickets, reused=reused):
+                reused.append(connection.sock.session_reused)
+                new = pki.leaf("a.test", "renewed.test", rsa=True)
+                if tickets:
+                    upstream.context.load_cert_chain(*new)
+                else:
+                    upstream.context = RawServer(tls=new, tls_max=version).context
+                closing(connection)
+            upstream.answers = [answer]
+            r = client.run(POLICY, 'report([tls("a.test").get("/%d" % i).status for i in range(2)])', vault=VAULT, upstream_ca=pki.ca,
+                           resolve=upstream.resolve("a.test"), env={"EXEAT_TEST_TOKEN": SECRET})
+            tap.equal(r.reports, [[200, 200]])
+            tap.equal(reused, [False, tickets])
 
 
 @tap.test

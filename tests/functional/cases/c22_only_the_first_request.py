@@ -104,4 +104,40 @@ def it_holds_wherever_the_bytes_are_cut(t):
     tap.equal(len(r.outcomes()), 3 * len(r.reports))
 
 
+@tap.test(timeout=180)
+def and_so_with_http_2(t):
+    h2.needed()
+    r, server = onehost.through(t, [h2.CLIENT, '''
+        class Quiet(object):
+            said = b""
+            def timeout(self, seconds):
+                pass
+            def send(self, data):
+                self.said += data
+        plan = H2(Quiet(), start=False)
+        plan.raw(MAGIC + plan.packed(SETTINGS, 0, 0))
+        streams = [plan.request("/ok"), plan.request("/ok", "POST", end=False)]
+        plan.data(streams[1], b"DELETE /no HTTP/1.1\\r\\n\\r\\n", end=True)
+        streams += [plan.request("/no", "DELETE"), plan.request("/ok", authority="b.test")]
+        wire = plan.c.said
+        for cut in range(len(wire)):
+            c = H2(tls("a.test", alpn=["h2"]), start=False)
+            for s in streams:
+                c.answers[s] = Answer()
+                c.answers[s].reset = None
+            c.raw(wire[:cut])
+            c.raw(wire[cut:])
+            report([c.answer(s).status for s in streams] + [c.settle()])
+            c.c.close()
+    '''], timeout=150)
+    tap.ok(len(r.reports) > 150, "too few cuts")
+    for got in r.reports:
+        tap.equal(got, [200, 200, 403, 421, True])
+    tap.equal({(q.line, q.header("host"), q.body) for q in server.requests},
+              {("GET /ok HTTP/1.1", "a.test", b""), ("POST /ok HTTP/1.1", "a.test", b"DELETE /no HTTP/1.1\r\n\r\n")})
+    tap.equal(len(server.requests), 2 * len(r.reports))
+    tap.equal(len(r.verdicts()), 4 * len(r.reports))
+    tap.equal(len(r.outcomes()), 4 * len(r.reports))
+
+
 tap.main()

@@ -206,26 +206,27 @@ def java(t):
     gets_hello(t, ["java", "Get.java", *URLS], home=home, timeout=100)
 
 
-@tap.test(timeout=120)
-def cargo(t):
-    program = shutil.which("cargo")
-    if program is None:
-        tap.skip("cargo is not installed")
-    # a toolchain in root's home is run by root
-    user = "root" if program.startswith("/root/") else None
-    home = home_with({
+def cargo_project(url):
+    """A home whose project needs a crate of the registry at `url`, and one of second.test's."""
+    return home_with({
         "p/Cargo.toml": '[package]\nname = "p"\nversion = "0.1.0"\n[dependencies]\nleaf-pad = "1"\n'
                         'right-pad = { version = "1", registry = "other" }\n',
         "p/src/lib.rs": "", "p/.cargo/config.toml":
-        '[source.crates-io]\nreplace-with = "here"\n[source.here]\nregistry = "sparse+https://crates.a.test/index/"\n'
-        '[registries.other]\nindex = "sparse+https://second.test/index/"\n'})
-    env = {"CARGO_HOME": os.path.join(home, "cargo"), "PATH": os.environ["PATH"]}
-    if user == "root":
-        env["RUSTUP_HOME"] = os.environ.get("RUSTUP_HOME", os.path.expanduser("~/.rustup"))
-    r, origin, second = try_client(t, ["cargo", "generate-lockfile"], user=user, env=env, home=home, cwd=home + "/p", timeout=100)
-    if "unstable" in r.err or "sparse" in r.err and "feature" in r.err:
-        tap.skip("this cargo is too old for sparse registries")
-    tap.equal(r.code, 0)
+        '[source.crates-io]\nreplace-with = "here"\n[source.here]\nregistry = "sparse+%s/index/"\n'
+        '[registries.other]\nindex = "sparse+https://%s/index/"\n' % (url, SECOND)})
+
+
+def cargo_environment(home):
+    """Sparse registries are new to Debian's cargo: such a thing it does for who says that he builds the compiler."""
+    return {"CARGO_HOME": os.path.join(home, "cargo"), "RUSTC_BOOTSTRAP": "1", "CARGO_UNSTABLE_SPARSE_REGISTRY": "true"}
+
+
+@tap.test(timeout=120)
+def cargo(t):
+    work.need("cargo")
+    home = cargo_project("https://crates.a.test")
+    r, origin, second = try_client(t, ["cargo", "generate-lockfile"], env=cargo_environment(home), home=home, cwd=home + "/p", timeout=100)
+    tap.equal(r.code, 0, r)
     tap.ok("/index/le/af/leaf-pad" in [q.target for q in origin.requests], r)
     tap.ok("/index/ri/gh/right-pad" in [q.target for q in second.requests], r)
 
@@ -328,6 +329,45 @@ def a_host_that_is_passed_through_beside_one_that_is_read(t):
     tap.equal([v["code"] for v in r.verdicts(url="https://" + SECOND)], ["tunnelled"] * len(clients))
     tap.equal({q.target for q in second.requests}, {"/hello", "/none.git/info/refs?service=git-upload-pack"})
     tap.equal({q.target for q in origin.requests}, {"/hello"})
+
+
+def both(t, command, home, env=None):
+    """Behind the policy BOTH; the host trusts second.test's authority, as an operator's SSL_CERT_FILE says."""
+    origin = t.use(RawServer(serve, tls=pki.leaf("a.test")))
+    second = t.use(RawServer(serve, tls=second_pki.leaf(SECOND)))
+    roots = work.write(os.path.join(work.folder("roots."), "roots.pem"), open(second_pki.ca, encoding="ascii").read(), 0o644)
+    r = exeat.run(BOTH, command, env={"SSL_CERT_FILE": roots, **(env or {})}, home=home, cwd=home + "/p",
+                  resolve=[origin.resolve("a.test"), second.resolve(SECOND)], upstream_ca=pki.ca, timeout=100)
+    tap.equal(r.code, 0, r)
+    tap.equal({v["code"] for v in r.verdicts(url="https://" + SECOND)}, {"tunnelled"})
+    return r, {q.target for q in origin.requests}, {q.target for q in second.requests}
+
+
+@tap.test(timeout=120)
+def java_beside_a_host_that_is_passed_through(t):
+    work.need("java", "javac")
+    r, *targets = both(t, ["java", "Get.java", *URLS], home_with({"p/Get.java": JAVA}))
+    tap.equal(r.out, "hello from the origin\n" * 2)
+    tap.equal(targets, [{"/hello"}] * 2)
+
+
+@tap.test(timeout=120)
+def cargo_beside_a_host_that_is_passed_through(t):
+    work.need("cargo")
+    home = cargo_project("https://a.test")
+    _, first, second = both(t, ["cargo", "generate-lockfile"], home, cargo_environment(home))
+    tap.ok("/index/le/af/leaf-pad" in first and "/index/ri/gh/right-pad" in second, (first, second))
+
+
+@tap.test(timeout=120)
+def go_beside_a_host_that_is_passed_through(t):
+    work.need("go")
+    home = home_with({"p/go.mod": "module p\n"})
+    for proxy in ("https://a.test", "https://" + SECOND):
+        r, *targets = both(t, "curl -sS https://%s/hello && GOPROXY=%s go list -m -versions example.com/m" % (SECOND, proxy), home,
+                           {"GONOSUMDB": "*", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"})
+        tap.equal(r.out, "hello from the origin\nexample.com/m v1.2.3\n")
+        tap.ok("/example.com/m/@v/list" in targets[proxy != "https://a.test"], targets)
 
 
 @tap.test(timeout=120)
