@@ -7,7 +7,7 @@ import h2
 import tap
 from h2server import DATA, END_STREAM, FrameServer, GOAWAY, HEADERS
 from pki import Pki
-from servers import RawServer, response
+from servers import ProxyServer, RawServer, response
 
 pki = Pki()
 POLICY = "allow GET,POST https://a.test/**\nallow GET,POST http://a.test/**\n"
@@ -146,6 +146,86 @@ def a_client_of_http_2_does_not_see_it_either(t):
         tap.equal(r.reports, [[]], how)
         tap.equal(sorted(q.target for q in server.requests if q.method == "POST"), sorted("/%d" % i for i in range(1, 200, 2)), how)
         tap.equal(r.outcomes(status=502), [])
+
+
+@tap.test(timeout=60)
+def behind_a_proxy_of_the_environment(t):
+    server = t.use(RawServer(closing("fin"), tls=pki.leaf("a.test")))
+    way = t.use(ProxyServer({"203.0.113.9:443": ("127.0.0.1", server.port)}))
+    r = client.run(POLICY, CLIENT % {"count": 200, "open": 'tls("a.test")'}, upstream_ca=pki.ca, timeout=50, resolve="a.test:443:203.0.113.9",
+                   env={"https_proxy": "http://127.0.0.1:%d" % way.port})
+    tap.equal(r.reports, [[]])
+    tap.equal(sorted(q.target for q in server.requests if q.method == "POST"), sorted("/%d" % i for i in range(1, 200, 2)))
+    tap.equal(r.outcomes(status=502), [])
+
+
+def on_a_kept_connection(t, method, last, body=b""):
+    """/kept is answered. What comes next, over the same connection, is served by last(connection, request), and so is a second try."""
+    def answer(connection, request):
+        if request.target == "/kept":
+            connection.read_body(request)
+            connection.send(response(200, "ok"))
+        else:
+            last(connection, request)
+    server = t.use(RawServer(answer, tls=pki.leaf("a.test")))
+    r = client.run("allow * https://a.test/**\n", '''
+        c = tls("a.test")
+        report([c.get("/kept").status for _ in range(2)])
+        c.send(b"%%s /last HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: %%d\\r\\n\\r\\n" %% (%r, %d))
+        threading.Thread(target=c.send, args=(b"b" * %d,), daemon=True).start()
+        a = c.answer()
+        report(a.status, a.whole)
+    ''' % (method.encode(), len(body), len(body)), resolve=server.resolve("a.test"), upstream_ca=pki.ca)
+    tap.equal(r.reports[0], [200, 200])
+    return r.reports[1], [q for q in server.requests if q.target == "/last"]
+
+
+@tap.test(timeout=120)
+def once_more_and_no_more(t):
+    """A request whose connections all end without a byte of an answer: what may be repeated goes out twice, what may not once."""
+    for how in ("fin", "rst"):
+        for method, body, tries in (("GET", b"", 2), ("DELETE", b"", 2), ("OPTIONS", b"", 2), ("PUT", b"b" * 100, 2), ("PUT", b"b" * 3000000, 1),
+                                    ("POST", b"", 1), ("POST", b"b" * 100, 1), ("PATCH", b"b" * 100, 1)):
+            def last(connection, request, how=how):
+                connection.read_body(request)
+                connection.close(how)
+            got, asked = on_a_kept_connection(t, method, last, body)
+            tap.equal((got[0], len(asked)), (502, tries), "%s of %d by %s" % (method, len(body), how))
+
+
+@tap.test(timeout=120)
+def an_answer_that_has_begun_is_not_asked_for_again(t):
+    for how in ("fin", "rst"):
+        for begun, status in ((b"H", 502), (b"HTTP/1.1 200 OK\r\nContent-Le", 502), (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", 200)):
+            def last(connection, _request, how=how, begun=begun):
+                connection.send(begun)
+                time.sleep(0.1)  # a reset would take it away
+                connection.close(how)
+            got, asked = on_a_kept_connection(t, "GET", last)
+            tap.equal((got, len(asked)), ([status, status == 502], 1), "%r, %s" % (begun, how))
+
+
+@tap.test(timeout=60)
+def exeat_leaves_before_a_server_would(t):
+    """Common servers close what has been idle for five seconds at the soonest (node, Apache); a busy machine has three tries."""
+    ended = []
+
+    def answer(connection, _request):
+        connection.send(response(200, "ok"))
+        connection.sock.settimeout(5)
+        try:
+            connection.recv()
+            ended.append(connection.ended)
+        except Exception:  # pylint: disable=broad-except
+            ended.append("late")
+        connection.close()
+    while len(ended) < 3 and "eof" not in ended:
+        server = t.use(RawServer(answer, tls=pki.leaf("a.test")))
+        client.run(POLICY, '''
+            report(tls("a.test").get("/x").status)
+            spin(6)
+        ''', resolve=server.resolve("a.test"), upstream_ca=pki.ca)
+    tap.ok("eof" in ended, ended)
 
 
 @tap.test

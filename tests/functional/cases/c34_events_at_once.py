@@ -1,4 +1,5 @@
 """C34: what an origin sends is passed on as it comes: events, single bytes, compressed streams."""
+import os
 import re
 import time
 import zlib
@@ -7,8 +8,11 @@ import client
 import h2
 import onehost
 import tap
+import websocket
+import work
 from h2server import DATA, END_HEADERS, END_STREAM, FrameServer, HEADERS, OK
 from pki import Pki
+from servers import RawServer
 
 READ = '''
     c = tls("a.test")
@@ -82,24 +86,35 @@ def compressed_with_a_sync_flush(t):
     stream(t, b"text/event-stream", True, sender)
 
 
-# Six events, however the body is framed: how late the latest was.
+# Six events, however the body is framed, compressed or not: how late the latest was.
 READ_ANY = '''
+    import re, zlib
+    def body_of(raw):
+        head, _, body = raw.partition(b"\\r\\n\\r\\n")
+        if b"chunked" not in head.lower():
+            return body
+        out = b""
+        while b"\\r\\n" in body:
+            size, _, body = body.partition(b"\\r\\n")
+            out, body = out + body[:int(size, 16)], body[int(size, 16) + 2:]
+        return out
     def lags_of(c, s=None):
-        lags, text = [], b""
+        lags, raw = [], b""
         while len(lags) < 6:
             if s is None:
                 data = c.recv()
-                text += data
+                raw += data
             else:
                 data = c.read()
-                text = c.answers[s].body
+            text = body_of(raw) if s is None else c.answers[s].body
+            if text[:2] == b"\\x1f\\x8b":
+                text = zlib.decompressobj(31).decompress(text)
             events = re.findall(rb"data: ([0-9.]+)\\n\\n", text)
             while len(lags) < len(events):
                 lags.append(time.time() - float(events[len(lags)]))
             if not data:
                 break
         return max(lags) if len(lags) == 6 else 99
-    import re
 '''
 
 
@@ -118,12 +133,12 @@ def of_known_length(connection, _request):
         time.sleep(0.2)
 
 
-def frames(f, _number):
+def frames(f, _number, send=lambda: lambda put, data: put(data)):
     while True:
-        stream_id = f.request()
+        stream_id, pieces = f.request(), send()
         f.frame(HEADERS, END_HEADERS, stream_id, OK)
         for _ in range(6):
-            f.frame(DATA, 0, stream_id, b"data: %.6f\n\n" % time.time())
+            pieces(lambda data: f.frame(DATA, 0, stream_id, data), b"data: %.6f\n\n" % time.time())
             time.sleep(0.2)
         f.frame(DATA, END_STREAM, stream_id)
 
@@ -150,6 +165,52 @@ def from_an_origin_of_http_2(t):
     for code in (BY_HTTP_1 % "tls", BY_HTTP_2):
         late(lambda code=code: client.run(onehost.POLICY, [h2.CLIENT, READ_ANY, code], resolve=[server.resolve("a.test")],
                                           upstream_ca=pki.ca).reports[0], 0.15)
+
+
+def byte_by_byte():
+    return lambda put, data: [put(bytes([byte])) for byte in data]
+
+
+def compressed():
+    z = zlib.compressobj(6, zlib.DEFLATED, 31)
+    return lambda put, data: put(z.compress(data) + z.flush(zlib.Z_SYNC_FLUSH))
+
+
+@tap.test(timeout=120)
+def single_bytes_and_compressed_streams_by_either_version(t):
+    h2.needed()
+    pki = Pki()
+    for send in (byte_by_byte, compressed):
+        def in_chunks(connection, _request, send=send):
+            pieces = send()
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(6):
+                pieces(lambda data: connection.send(chunk(data)), b"data: %.6f\n\n" % time.time())
+                time.sleep(0.2)
+            connection.send(b"0\r\n\r\n")
+        for server, code in ((t.use(RawServer(in_chunks, tls=pki.leaf("a.test"))), BY_HTTP_2),
+                             (t.use(FrameServer(lambda f, n, send=send: frames(f, n, send), tls=pki.leaf("a.test"))), BY_HTTP_1 % "tls"),
+                             (t.use(FrameServer(lambda f, n, send=send: frames(f, n, send), tls=pki.leaf("a.test"))), BY_HTTP_2)):
+            late(lambda server=server, code=code: client.run(onehost.POLICY, [h2.CLIENT, READ_ANY, code], resolve=[server.resolve("a.test")],
+                                                             upstream_ca=pki.ca).reports[0], 0.15)
+
+
+@tap.test(timeout=60)
+def through_a_tunnel(t):
+    roots = work.write(os.path.join(work.folder("roots."), "roots.pem"), open(onehost.authority().ca, encoding="ascii").read())
+    late(lambda: onehost.through(t, [READ_ANY, BY_HTTP_1 % "tls"], answer=until_the_end, policy="tunnel https://a.test\n",
+                                 env={"SSL_CERT_FILE": roots})[0].reports[0], 0.15)
+
+
+@tap.test(timeout=60)
+def messages_of_a_websocket(t):
+    def answer(connection, request):
+        connection.send(websocket.granted(request))
+        for _ in range(6):
+            connection.send(websocket.frame(b"data: %.6f\n\n" % time.time(), 1))
+            time.sleep(0.2)
+        connection.close()
+    late(lambda: onehost.through(t, [websocket.CLIENT, READ_ANY, 'report(lags_of(ask(tls("a.test"))))\n'], answer=answer)[0].reports[0], 0.15)
 
 
 @tap.test(timeout=120)
