@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
 static int map(int fd, size_t size, struct shared *out, struct errmsg *msg) {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
@@ -21,8 +23,7 @@ static int make(const char *name, size_t size, struct shared *out, struct errmsg
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return errmsg_errno(msg, ERR_IO, "memfd");
-    if (ftruncate(fd, (off_t)size) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+    if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
         int r = errmsg_errno(msg, ERR_IO, "size");
         close(fd);
         return r;
@@ -32,21 +33,26 @@ static int make(const char *name, size_t size, struct shared *out, struct errmsg
 
 static int attach(int fd, size_t size, struct shared *out, struct errmsg *msg) {
     struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-    /* without the seal the other side could cut the file, and reading would be a SIGBUS */
-    if (fstat(fd, &st) < 0 || st.st_size != (off_t)size || seals < 0 || !(seals & F_SEAL_SHRINK)) {
-        close(fd);
+    /* without the seals the other side could cut the file, and reading would be a SIGBUS */
+    if (fstat(fd, &st) < 0 || st.st_size != (off_t)size || fcntl(fd, F_GET_SEALS) != SEALS) {
+        if (fd >= 0)
+            close(fd);
         return errmsg_set(msg, ERR_PEER, "not one of ours");
     }
     return map(fd, size, out, msg);
 }
 
+static void unmap(struct shared *s) {
+    munmap(s->p, s->size);
+    close(s->fd);
+}
+
 int shared_hold(int fd, const char *name, const char *what, size_t bytes, size_t size, struct shared **out,
                 struct errmsg *msg) {
     struct shared *holder = calloc(1, size), memory;
-    int r = fd < 0 ? make(name, bytes, &memory, msg) : attach(fd, bytes, &memory, msg);
+    int r = fd == SHARED_NEW ? make(name, bytes, &memory, msg) : attach(fd, bytes, &memory, msg);
     if (r == 0 && !holder) {
-        shared_release(&memory);
+        unmap(&memory);
         r = errmsg_set(msg, ERR_NOMEM, "out of memory");
     }
     if (r) {
@@ -59,7 +65,8 @@ int shared_hold(int fd, const char *name, const char *what, size_t bytes, size_t
     return 0;
 }
 
-void shared_release(struct shared *s) {
-    munmap(s->p, s->size);
-    close(s->fd);
+void shared_free(struct shared *s) {
+    if (s)
+        unmap(s);
+    free(s);
 }

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/random.h>
 
 #include "base/shared.h"
@@ -19,7 +18,6 @@
  *
  * Whatever another process wrote is read with care: a worker may have been taken over.
  */
-#define NAMES_MAGIC 0x314d414e54495845u /* "EXITNAM1" */
 #define NAMES_SLOTS (2 * NAMES_MAX)
 #define NAMES_BASE4 0xc6130000u /* 198.19.0.0 */
 
@@ -30,7 +28,6 @@ struct entry {
 };
 
 struct table {
-    uint64_t magic;
     uint64_t key[2];
     uint8_t prefix[8];
     _Atomic uint32_t taken; /* indexes given out, wasted ones too; may pass NAMES_MAX */
@@ -42,7 +39,7 @@ static_assert(sizeof(struct entry) == 256, "entries are of a power of two");
 static_assert(ATOMIC_INT_LOCK_FREE == 2, "the table is shared between processes");
 
 struct names {
-    struct shared memory;
+    struct shared memory; /* first */
     struct table *table;
 };
 
@@ -98,7 +95,7 @@ static uint64_t names_hash(const struct table *t, struct slice name) {
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }
 
-static int names_make(int fd, struct names **out, struct errmsg *msg) {
+static int names_hold(int fd, struct names **out, struct errmsg *msg) {
     struct shared *memory;
     int r = shared_hold(fd, "exeat-names", "name table", sizeof(struct table), sizeof **out, &memory, msg);
     if (r)
@@ -115,25 +112,18 @@ int names_new(struct names **out, struct errmsg *msg) {
     } seed;
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
         return errmsg_errno(msg, ERR_IO, "name table: getrandom");
-    int r = names_make(-1, out, msg);
+    int r = names_hold(SHARED_NEW, out, msg);
     if (r)
         return r;
     struct table *t = (*out)->table;
     memcpy(t->key, seed.key, sizeof t->key);
     memcpy(t->prefix, seed.prefix, sizeof t->prefix);
     t->prefix[0] = 0xfd;
-    t->magic = NAMES_MAGIC;
     return 0;
 }
 
 int names_attach(int fd, struct names **out, struct errmsg *msg) {
-    int r = names_make(fd, out, msg);
-    if (r == 0 && (*out)->table->magic != NAMES_MAGIC) {
-        names_free(*out);
-        *out = NULL;
-        r = errmsg_set(msg, ERR_PEER, "name table: not one of ours");
-    }
-    return r;
+    return names_hold(fd, out, msg);
 }
 
 int names_fd(const struct names *names) {
@@ -145,10 +135,7 @@ const uint8_t *names_prefix(const struct names *names) {
 }
 
 void names_free(struct names *names) {
-    if (!names)
-        return;
-    shared_release(&names->memory);
-    free(names);
+    shared_free((struct shared *)names);
 }
 
 static bool entry_is(const struct table *t, uint32_t index, struct slice name) {

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/shared.h"
 
@@ -13,7 +12,7 @@
  * of tokens.) One number is changed by one atomic exchange.
  */
 struct limits {
-    struct shared memory;
+    struct shared memory;      /* first */
     _Atomic uint64_t *full_at; /* by rule, and of errands at 0; in ns; 0: it is full */
     size_t n;
 };
@@ -23,7 +22,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared between processes");
 #define NS_A_SECOND UINT64_C(1000000000)
 #define NS_A_MS     UINT64_C(1000000)
 
-static int make(struct limits **out, int fd, size_t count, struct errmsg *msg) {
+static int limits_hold(int fd, size_t count, struct limits **out, struct errmsg *msg) {
     struct shared *memory;
     size_t size = (count + 1) * sizeof *(*out)->full_at;
     int r = shared_hold(fd, "exeat-limits", "limits", size, sizeof **out, &memory, msg);
@@ -36,11 +35,11 @@ static int make(struct limits **out, int fd, size_t count, struct errmsg *msg) {
 }
 
 int limits_new(size_t count, struct limits **out, struct errmsg *msg) {
-    return make(out, -1, count, msg);
+    return limits_hold(SHARED_NEW, count, out, msg);
 }
 
 int limits_attach(int fd, size_t count, struct limits **out, struct errmsg *msg) {
-    return make(out, fd, count, msg);
+    return limits_hold(fd, count, out, msg);
 }
 
 int limits_fd(const struct limits *l) {
@@ -48,10 +47,7 @@ int limits_fd(const struct limits *l) {
 }
 
 void limits_free(struct limits *l) {
-    if (!l)
-        return;
-    shared_release(&l->memory);
-    free(l);
+    shared_free((struct shared *)l);
 }
 
 static bool take(struct limits *l, unsigned id, uint32_t limit, uint32_t seconds, uint64_t now_ms,

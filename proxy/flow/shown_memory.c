@@ -1,9 +1,8 @@
 #include "proxy/flow/shown_memory.h"
 
-#include <stdlib.h>
 #include <sys/random.h>
 
-static int make(struct shown **out, int fd, struct errmsg *msg) {
+static int shown_hold(int fd, struct shown **out, struct errmsg *msg) {
     struct shared *memory;
     int r = shared_hold(fd, "exeat-shown", "refs shown", sizeof(struct table), sizeof **out, &memory, msg);
     if (r)
@@ -14,7 +13,7 @@ static int make(struct shown **out, int fd, struct errmsg *msg) {
 }
 
 int shown_new(struct shown **out, struct errmsg *msg) {
-    int r = make(out, -1, msg);
+    int r = shown_hold(SHARED_NEW, out, msg);
     if (r == 0 && getrandom((*out)->table->key, sizeof(*out)->table->key, 0) != sizeof(*out)->table->key) {
         r = errmsg_errno(msg, ERR_IO, "refs shown: getrandom");
         shown_free(*out);
@@ -24,7 +23,7 @@ int shown_new(struct shown **out, struct errmsg *msg) {
 }
 
 int shown_attach(int fd, struct shown **out, struct errmsg *msg) {
-    return make(out, fd, msg);
+    return shown_hold(fd, out, msg);
 }
 
 int shown_fd(const struct shown *s) {
@@ -32,8 +31,5 @@ int shown_fd(const struct shown *s) {
 }
 
 void shown_free(struct shown *s) {
-    if (!s)
-        return;
-    shared_release(&s->memory);
-    free(s);
+    shared_free((struct shared *)s);
 }

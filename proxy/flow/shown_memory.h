@@ -20,7 +20,7 @@ struct table {
 };
 
 struct shown {
-    struct shared memory;
+    struct shared memory; /* first */
     struct table *table;
 };
 

@@ -119,26 +119,26 @@ static struct child *find_child(struct children *c, enum role role) {
     return NULL;
 }
 
-/* `ring` is -1 where there is none. */
-static int send_peer(struct child *child, uint32_t which, int fd, int ring) {
+/* `ring` is NULL where there is none. */
+static int send_peer(struct child *child, uint32_t which, int fd, const struct ring *ring) {
     struct msg_out m;
     msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_PEER);
     msg_put_u32(&m, which);
     msg_put_fd(&m, fd);
-    if (ring >= 0)
-        msg_put_fd(&m, ring);
+    if (ring)
+        msg_put_fd(&m, ring_fd(ring));
     return tell(child, &m);
 }
 
 /* A socket pair between worker `i` and a role, and to the scribe a ring; the role's end is handed over, the worker's kept for
  * it. */
 static int connect_worker(struct children *c, struct child *role, uint32_t i, enum ipc_peer which) {
-    int pair[2];
-    if (which == IPC_PEER_SCRIBE && (c->rings[i] = ring_make(NULL)) < 0)
-        return ERR_IO;
-    if (msg_pair(pair) < 0)
-        return ERR_IO;
-    int r = send_peer(role, i, pair[0], which == IPC_PEER_SCRIBE ? c->rings[i] : -1);
+    int pair[2], r = which == IPC_PEER_SCRIBE ? ring_new(&c->rings[i], NULL) : 0;
+    if (r == 0)
+        r = msg_pair(pair);
+    if (r < 0)
+        return r;
+    r = send_peer(role, i, pair[0], which == IPC_PEER_SCRIBE ? c->rings[i] : NULL);
     close(pair[0]);
     c->peers[i][which] = pair[1];
     return r;
@@ -208,12 +208,13 @@ static int tell_worker(struct child *worker, int roots_fd, int extra_fd) {
     int r = 0;
     for (int which = 0; r == 0 && which < 2; which++) {
         int *fd = &c->peers[worker->number][which];
-        r = send_peer(worker, (uint32_t)which, *fd, which == IPC_PEER_SCRIBE ? c->rings[worker->number] : -1);
+        r = send_peer(worker, (uint32_t)which, *fd,
+                      which == IPC_PEER_SCRIBE ? c->rings[worker->number] : NULL);
         close(*fd); /* from now on only the two ends hold it: its end shows when one of them dies */
         *fd = -1;
     }
-    close(c->rings[worker->number]);
-    c->rings[worker->number] = -1;
+    ring_free(c->rings[worker->number]);
+    c->rings[worker->number] = NULL;
     if (r == 0)
         r = tell_list(worker, IPC_ADD_RESOLVE, &config->resolves);
     if (r == 0)
@@ -250,7 +251,7 @@ int children_start(struct children *c, struct event_base *base, const struct pre
     struct child *keeper;
     *c = (struct children){.base = base, .prepared = p, .ops = ops, .arg = arg};
     for (size_t i = 0; i < CONFIG_WORKERS_MAX; i++)
-        c->peers[i][0] = c->peers[i][1] = c->rings[i] = -1;
+        c->peers[i][0] = c->peers[i][1] = -1;
     int r = start_child(c, ROLE_KEEPER, 0, &keeper, msg);
     if (r < 0)
         return r;
@@ -490,8 +491,7 @@ void children_kill(struct children *c) {
         for (int which = 0; which < 2; which++)
             if (c->peers[i][which] >= 0)
                 close(c->peers[i][which]);
-        if (c->rings[i] >= 0)
-            close(c->rings[i]);
+        ring_free(c->rings[i]);
     }
     c->base = NULL;
     c->n = 0;

@@ -17,6 +17,7 @@
 #include "proxy/process/spawn.h"
 
 struct children;
+struct ring;
 
 struct child {
     struct children *all;
@@ -50,7 +51,7 @@ struct children {
     bool draining, told_ready;
     bool failed;                      /* `failed` was called */
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
-    int rings[CONFIG_WORKERS_MAX];    /* for their records, the same */
+    struct ring *rings[CONFIG_WORKERS_MAX]; /* for their records, the same; NULL */
 };
 
 /* Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a message; then

@@ -136,16 +136,16 @@ static const struct channel_ops peer_ops = {on_peer, on_peer_closed};
 
 static int add_peer(struct scribe_process *s, struct msg_in *m) {
     uint32_t number = msg_get_u32(m);
-    int fd = msg_get_fd(m), ring_fd = msg_get_fd(m);
+    int fd = msg_get_fd(m), ring = msg_get_fd(m);
     if (msg_end(m) < 0 || s->npeers == CONFIG_WORKERS_MAX) {
         if (fd >= 0)
             close(fd);
-        if (ring_fd >= 0)
-            close(ring_fd);
+        if (ring >= 0)
+            close(ring);
         return ERR_PEER;
     }
     struct scribe_peer *p = &s->peers[s->npeers];
-    int r = ring_open(ring_fd, &p->ring, NULL);
+    int r = ring_attach(ring, &p->ring, NULL);
     if (r < 0) {
         close(fd);
         return r;

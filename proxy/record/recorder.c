@@ -149,8 +149,8 @@ struct slice recorder_send(struct recorder *c, const struct record *r) {
 
 struct recorder *recorder_new(struct event_base *base, int fd, int ring, void (*gone)(void *arg), void *arg) {
     struct recorder *c = calloc(1, sizeof *c);
-    struct ring *memory;
-    if (ring_open(ring, &memory, NULL) || !c) {
+    struct ring *memory = NULL;
+    if (ring_attach(ring, &memory, NULL) || !c) {
         ring_free(memory);
         free(c);
         close(fd);

@@ -1,8 +1,6 @@
 #include "proxy/record/ring.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/shared.h"
 
@@ -15,61 +13,51 @@ struct ring_memory {
 };
 
 struct ring {
-    struct shared memory; /* first (shared_hold) */
-    uint64_t at;          /* this end's position */
-    uint64_t told;        /* the writer's: the tail at which the reader was told to come */
+    struct shared memory; /* first */
+    struct ring_memory *shared;
+    uint64_t at;   /* this end's position */
+    uint64_t told; /* the writer's: the tail at which the reader was told to come */
 };
-
-static struct ring_memory *ring_memory(const struct ring *r) {
-    return r->memory.p;
-}
 
 static int ring_hold(int fd, struct ring **out, struct errmsg *msg) {
     struct shared *memory;
     int r =
         shared_hold(fd, "exeat-records", "records", sizeof(struct ring_memory), sizeof **out, &memory, msg);
-    *out = r ? NULL : (struct ring *)memory;
-    if (r == 0)
-        (*out)->told = UINT64_MAX;
-    return r;
+    if (r)
+        return r;
+    *out = (struct ring *)memory;
+    (*out)->shared = memory->p;
+    (*out)->told = UINT64_MAX;
+    return 0;
 }
 
-int ring_make(struct errmsg *msg) {
-    struct ring *r;
-    if (ring_hold(-1, &r, msg))
-        return -1;
-    int fd = fcntl(r->memory.fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        errmsg_errno(msg, ERR_IO, "records");
-    ring_free(r);
-    return fd;
+int ring_new(struct ring **out, struct errmsg *msg) {
+    return ring_hold(SHARED_NEW, out, msg);
 }
 
-int ring_open(int fd, struct ring **out, struct errmsg *msg) {
-    if (fd >= 0)
-        return ring_hold(fd, out, msg);
-    *out = NULL;
-    return errmsg_set(msg, ERR_PEER, "records: no memory for them");
+int ring_attach(int fd, struct ring **out, struct errmsg *msg) {
+    return ring_hold(fd, out, msg);
+}
+
+int ring_fd(const struct ring *r) {
+    return r->memory.fd;
 }
 
 void ring_free(struct ring *r) {
-    if (!r)
-        return;
-    shared_release(&r->memory);
-    free(r);
+    shared_free((struct shared *)r);
 }
 
 /* ---- bytes, in one piece or two ---- */
 
 static void copy_in(struct ring *r, uint64_t at, const void *bytes, size_t n) {
-    unsigned char *ring = ring_memory(r)->bytes;
+    unsigned char *ring = r->shared->bytes;
     size_t from = at % RING_BYTES, first = n < RING_BYTES - from ? n : RING_BYTES - from;
     memcpy(ring + from, bytes, first);
     memcpy(ring, (const unsigned char *)bytes + first, n - first);
 }
 
 static void copy_out(const struct ring *r, uint64_t at, void *bytes, size_t n) {
-    const unsigned char *ring = ring_memory(r)->bytes;
+    const unsigned char *ring = r->shared->bytes;
     size_t from = at % RING_BYTES, first = n < RING_BYTES - from ? n : RING_BYTES - from;
     memcpy(bytes, ring + from, first);
     memcpy((unsigned char *)bytes + first, ring, n - first);
@@ -78,7 +66,7 @@ static void copy_out(const struct ring *r, uint64_t at, void *bytes, size_t n) {
 /* ---- the writer ---- */
 
 static uint64_t ring_used(const struct ring *r) {
-    return r->at - atomic_load_explicit(&ring_memory(r)->tail, memory_order_acquire);
+    return r->at - atomic_load_explicit(&r->shared->tail, memory_order_acquire);
 }
 
 int ring_put(struct ring *r, struct slice message) {
@@ -89,12 +77,12 @@ int ring_put(struct ring *r, struct slice message) {
     copy_in(r, r->at, &length, sizeof length);
     copy_in(r, r->at + sizeof length, message.p, message.n);
     r->at += sizeof length + message.n;
-    atomic_store_explicit(&ring_memory(r)->head, r->at, memory_order_release);
+    atomic_store_explicit(&r->shared->head, r->at, memory_order_release);
     return 0;
 }
 
 bool ring_wants_wake(struct ring *r) {
-    struct ring_memory *m = ring_memory(r);
+    struct ring_memory *m = r->shared;
     /* either the reader, who looks once more after he has said that he sleeps, sees our bytes, or we see that he sleeps */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&m->asleep, memory_order_relaxed) && atomic_exchange(&m->asleep, 0))
@@ -109,7 +97,7 @@ bool ring_wants_wake(struct ring *r) {
 /* ---- the reader ---- */
 
 int ring_take(struct ring *r, void *memory, size_t cap, struct slice *out) {
-    struct ring_memory *m = ring_memory(r);
+    struct ring_memory *m = r->shared;
     uint64_t have = atomic_load_explicit(&m->head, memory_order_acquire) - r->at;
     uint32_t length;
     if (have == 0)
@@ -127,7 +115,7 @@ int ring_take(struct ring *r, void *memory, size_t cap, struct slice *out) {
 }
 
 bool ring_rest(struct ring *r) {
-    struct ring_memory *m = ring_memory(r);
+    struct ring_memory *m = r->shared;
     atomic_store(&m->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&m->head, memory_order_acquire) == r->at)

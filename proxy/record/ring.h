@@ -19,11 +19,12 @@
 
 struct ring;
 
-/* A descriptor of a new ring, empty, for the two ends; the caller's. -1 with a message. */
-int ring_make(struct errmsg *msg);
-
-/* One end. `fd` is taken in every case. 0; ERR_IO or ERR_NOMEM; ERR_PEER: it is none of ours. */
-int ring_open(int fd, struct ring **out, struct errmsg *msg);
+/* A new ring, empty. 0, ERR_IO or ERR_NOMEM. */
+int ring_new(struct ring **out, struct errmsg *msg);
+/* One end of what another process made; `fd` is taken, in every case. ERR_PEER if it is none. */
+int ring_attach(int fd, struct ring **out, struct errmsg *msg);
+/* Borrowed: the descriptor to hand to other processes. */
+int ring_fd(const struct ring *r);
 void ring_free(struct ring *r);
 
 /* The writer's. 0, or ERR_AGAIN: there is no room now. */

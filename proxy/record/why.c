@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/msg.h"
 #include "base/shared.h"
@@ -16,7 +15,6 @@
  *
  * Whatever another process wrote is read with care: a worker may have been taken over.
  */
-#define WHY_MAGIC    0x3259485754495845u /* "EXITWHY2" */
 #define WHY_HINT_MAX 2048
 #define WHY_REFS     16         /* refs of a push that are remembered */
 #define WHY_PIECE    (1u << 15) /* bytes of one record; a longer one is not remembered */
@@ -35,7 +33,6 @@ struct line {
 };
 
 struct memory {
-    uint64_t magic;
     _Atomic uint32_t next;
     _Atomic uint64_t head;
     struct line lines[WHY_RECENT];
@@ -47,11 +44,11 @@ static_assert((WHY_RECENT & (WHY_RECENT - 1)) == 0 && (WHY_BYTES & (WHY_BYTES - 
               "counters may wrap");
 
 struct why {
-    struct shared memory;
+    struct shared memory; /* first */
     struct memory *shared;
 };
 
-static int why_make(int fd, struct why **out, struct errmsg *msg) {
+static int why_hold(int fd, struct why **out, struct errmsg *msg) {
     struct shared *memory;
     int r = shared_hold(fd, "exeat-why", "last decisions", sizeof(struct memory), sizeof **out, &memory, msg);
     if (r)
@@ -62,20 +59,11 @@ static int why_make(int fd, struct why **out, struct errmsg *msg) {
 }
 
 int why_new(struct why **out, struct errmsg *msg) {
-    int r = why_make(-1, out, msg);
-    if (r == 0)
-        (*out)->shared->magic = WHY_MAGIC;
-    return r;
+    return why_hold(SHARED_NEW, out, msg);
 }
 
 int why_attach(int fd, struct why **out, struct errmsg *msg) {
-    int r = why_make(fd, out, msg);
-    if (r == 0 && (*out)->shared->magic != WHY_MAGIC) {
-        why_free(*out);
-        *out = NULL;
-        r = errmsg_set(msg, ERR_PEER, "last decisions: not one of ours");
-    }
-    return r;
+    return why_hold(fd, out, msg);
 }
 
 int why_fd(const struct why *why) {
@@ -83,10 +71,7 @@ int why_fd(const struct why *why) {
 }
 
 void why_free(struct why *why) {
-    if (!why)
-        return;
-    shared_release(&why->memory);
-    free(why);
+    shared_free((struct shared *)why);
 }
 
 /* --- pieces ------------------------------------------------------------------------------------------- */

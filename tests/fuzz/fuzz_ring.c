@@ -15,11 +15,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static uint8_t memory[MSG_MAX];
     struct stat st;
     struct ring *r;
-    int fd = ring_make(NULL);
-    if (fd < 0 || fstat(fd, &st))
+    if (ring_new(&r, NULL) || fstat(ring_fd(r), &st))
         abort();
-    uint8_t *raw = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (raw == MAP_FAILED || ring_open(fd, &r, NULL))
+    uint8_t *raw = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd(r), 0);
+    if (raw == MAP_FAILED)
         abort();
     uint8_t *bytes = raw + st.st_size - RING_BYTES;
     uint64_t head = 0;

@@ -112,9 +112,8 @@ static void rig_new(const char *policy, int front, const char *pin) {
     must(msg_pair(fds) == 0, "a pair");
     (void)fds[1]; /* stays open: the scribe lives */
     must(vault_client_new(rig_no_keeper, NULL, &vault) == 0, "a client of the keeper");
-    int ring = ring_make(NULL);
-    must(ring_open(dup(ring), &records, NULL) == 0, "a ring");
-    must((recorder = recorder_new(base, fds[0], ring, NULL, NULL)), "a recorder");
+    must(ring_new(&records, NULL) == 0, "a ring");
+    must((recorder = recorder_new(base, fds[0], dup(ring_fd(records)), NULL, NULL)), "a recorder");
     struct engine_config config = {
         .base = base,
         .vault = vault,

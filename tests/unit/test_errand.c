@@ -190,9 +190,8 @@ static struct world *world_open(void) {
     world_vault(w);
     assert_int_equal(msg_pair(fds), 0);
     w->scribe = fds[1];
-    int ring = ring_make(NULL);
-    assert_int_equal(ring_open(dup(ring), &w->records, NULL), 0);
-    w->recorder = recorder_new(w->rig.base, fds[0], ring, NULL, NULL);
+    assert_int_equal(ring_new(&w->records, NULL), 0);
+    w->recorder = recorder_new(w->rig.base, fds[0], dup(ring_fd(w->records)), NULL, NULL);
     w->engine.config =
         (struct engine_config){.base = w->rig.base, .vault = w->client, .recorder = w->recorder};
     buf_init(&w->engine.text2, 65536);

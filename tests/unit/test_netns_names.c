@@ -232,7 +232,7 @@ static void test_attach_refuses_others(void **state) {
     /* of the right size, and it could still be cut */
     assert_int_equal(names_attach(dup(fd), &other, &msg), ERR_PEER);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-    /* no magic */
+    /* … and not sealed as ours are */
     assert_int_equal(names_attach(dup(fd), &other, &msg), ERR_PEER);
     names_free(names);
     close(fd);

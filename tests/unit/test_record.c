@@ -408,12 +408,11 @@ static void read_all(struct reader *reader) {
 /* A recorder, the scribe's end of its socket, and of its ring. */
 static struct recorder *open_recorder(struct event_base *base, void (*gone)(void *arg), void *arg,
                                       int *scribe, struct ring **ring) {
-    int fds[2], fd = ring_make(NULL);
-    assert_true(fd >= 0);
-    assert_int_equal(ring_open(dup(fd), ring, NULL), 0);
+    int fds[2];
+    assert_int_equal(ring_new(ring, NULL), 0);
     assert_int_equal(msg_pair(fds), 0);
     *scribe = fds[1];
-    struct recorder *c = recorder_new(base, fds[0], fd, gone, arg);
+    struct recorder *c = recorder_new(base, fds[0], dup(ring_fd(*ring)), gone, arg);
     assert_non_null(c);
     return c;
 }

@@ -16,10 +16,8 @@
 static uint8_t memory[MSG_MAX];
 
 static void open_both(struct ring **writer, struct ring **reader) {
-    int fd = ring_make(NULL);
-    assert_true(fd >= 0);
-    assert_int_equal(ring_open(dup(fd), writer, NULL), 0);
-    assert_int_equal(ring_open(fd, reader, NULL), 0);
+    assert_int_equal(ring_new(writer, NULL), 0);
+    assert_int_equal(ring_attach(dup(ring_fd(*writer)), reader, NULL), 0);
 }
 
 /* Message `i`: its length and bytes follow from the number. */
@@ -108,6 +106,14 @@ static void it_outlives_its_writer(void **state) {
     ring_free(r);
 }
 
+/* What the other end could write to. */
+static uint8_t *map_ring(const struct ring *r, off_t *size) {
+    *size = lseek(ring_fd(r), 0, SEEK_END);
+    uint8_t *raw = mmap(NULL, (size_t)*size, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd(r), 0);
+    assert_ptr_not_equal(raw, MAP_FAILED);
+    return raw;
+}
+
 /* Every head, with every length before it: a message that is there, nothing, or ERR_PEER; never a byte from elsewhere. */
 static void a_writer_that_lies(void **state) {
     (void)state;
@@ -118,11 +124,9 @@ static void a_writer_that_lies(void **state) {
         for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
             struct ring *r;
             struct slice got;
-            int fd = ring_make(NULL);
-            off_t size = lseek(fd, 0, SEEK_END);
-            uint8_t *raw = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-            assert_ptr_not_equal(raw, MAP_FAILED);
-            assert_int_equal(ring_open(fd, &r, NULL), 0);
+            assert_int_equal(ring_new(&r, NULL), 0);
+            off_t size;
+            uint8_t *raw = map_ring(r, &size);
             memcpy(raw, &heads[i], sizeof heads[i]);
             memcpy(raw + size - RING_BYTES, &lengths[k], sizeof lengths[k]);
             bool there = heads[i] >= 4 && heads[i] <= RING_BYTES && lengths[k] <= MSG_MAX &&
@@ -139,11 +143,9 @@ static void a_writer_that_lies(void **state) {
 static void a_reader_that_lies(void **state) {
     (void)state;
     struct ring *w;
-    int fd = ring_make(NULL);
-    off_t size = lseek(fd, 0, SEEK_END);
-    uint8_t *raw = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    assert_ptr_not_equal(raw, MAP_FAILED);
-    assert_int_equal(ring_open(fd, &w, NULL), 0);
+    assert_int_equal(ring_new(&w, NULL), 0);
+    off_t size;
+    uint8_t *raw = map_ring(w, &size);
     uint64_t tail = 1;
     memcpy(raw + 64, &tail, sizeof tail);
     assert_int_equal(ring_put(w, SLICE("x")), ERR_AGAIN);
@@ -157,9 +159,9 @@ static void no_ring(void **state) {
     struct errmsg msg;
     int pair[2];
     (void)state;
-    assert_int_equal(ring_open(-1, &r, &msg), ERR_PEER);
+    assert_int_equal(ring_attach(-1, &r, &msg), ERR_PEER);
     assert_int_equal(pipe(pair), 0);
-    assert_int_equal(ring_open(pair[0], &r, &msg), ERR_PEER);
+    assert_int_equal(ring_attach(pair[0], &r, &msg), ERR_PEER);
     close(pair[1]);
 }
 

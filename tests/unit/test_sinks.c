@@ -518,7 +518,7 @@ static void nobody_reads_the_lines(void **state) {
 /* From a worker's recorder to the file, and what is no record. */
 static void from_recorder_to_file(void **state) {
     struct event_base *base = event_base_new();
-    int fds[2], ring_fd = ring_make(NULL), fd = memfd_create("log", MFD_CLOEXEC);
+    int fds[2], fd = memfd_create("log", MFD_CLOEXEC);
     static uint8_t memory[MSG_MAX];
     char text[65536], want[64];
     struct ring *ring;
@@ -526,8 +526,8 @@ static void from_recorder_to_file(void **state) {
     struct msg_in in;
     (void)state;
     assert_int_equal(msg_pair(fds), 0);
-    assert_int_equal(ring_open(dup(ring_fd), &ring, NULL), 0);
-    struct recorder *c = recorder_new(base, fds[0], ring_fd, NULL, NULL);
+    assert_int_equal(ring_new(&ring, NULL), 0);
+    struct recorder *c = recorder_new(base, fds[0], dup(ring_fd(ring)), NULL, NULL);
     struct sinks_config config = {.base = base, .log_fd = dup(fd), .line_fd = -1};
     struct sinks *s = sinks_new(&config);
     for (uint64_t i = 1; i <= 10; i++) {
