@@ -7,6 +7,9 @@
 #include "ca/libctx.h"
 #include "ca/trust.h"
 
+/* A common name is not looked at: a certificate without subjectAltName names nothing. */
+#define HOST_FLAGS (X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)
+
 int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg) {
     *out = NULL;
     SSL_CTX *ctx = libctx_ssl(TLS_client_method());
@@ -38,9 +41,7 @@ int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session) {
     text[bare.n] = '\0';
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
     if (h.kind == URL_HOST_NAME) {
-        /* a common name is not looked at: a certificate without subjectAltName names nothing */
-        X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
-                                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+        X509_VERIFY_PARAM_set_hostflags(param, HOST_FLAGS);
         if (X509_VERIFY_PARAM_set1_host(param, text, bare.n) != 1 || SSL_set_tlsext_host_name(ssl, text) != 1)
             return ERR_CRYPTO;
     } else if (X509_VERIFY_PARAM_set1_ip_asc(param, text) != 1) {
@@ -49,6 +50,16 @@ int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session) {
     if (session && SSL_set_session(ssl, session) != 1)
         return ERR_CRYPTO;
     return 0;
+}
+
+bool ca_upstream_also(const SSL *ssl, struct slice host) {
+    struct url_host h;
+    X509 *cert = SSL_get0_peer_certificate(ssl);
+    bool good = cert && SSL_get_verify_result(ssl) == X509_V_OK && url_host_parse(host, &h, NULL) == 0 &&
+                h.kind == URL_HOST_NAME && X509_cmp_current_time(X509_get0_notAfter(cert)) > 0 &&
+                X509_check_host(cert, h.text, h.n, HOST_FLAGS, NULL) == 1;
+    ERR_clear_error();
+    return good;
 }
 
 const char *ca_upstream_reason(const SSL *ssl) {

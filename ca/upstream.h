@@ -26,6 +26,10 @@ int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struc
  */
 int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session) MUST_CHECK;
 
+/* Whether a handshake that was good is good for the name `host` (canonical) as well: what the server's certificate names is
+ * looked at as ca_upstream_prepare has it done, and it has not expired since. False for an address. */
+bool ca_upstream_also(const SSL *ssl, struct slice host) MUST_CHECK;
+
 /* After a failed handshake: why the certificate was refused ("certificate has expired", "hostname mismatch"),
  * or NULL if that was not the reason. */
 const char *ca_upstream_reason(const SSL *ssl);

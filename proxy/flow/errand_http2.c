@@ -21,10 +21,21 @@ static bool errand2_parse(struct errand *e, const struct http2_list *list, bool 
     return !ended || (!resp->interim && !resp->length);
 }
 
+/* As answer_misdirected() of xchg_http2.c. */
+static bool errand2_misdirected(struct errand *e) {
+    if (e->resp.status != 421 || !e->link_up->shared)
+        return false;
+    upstream_misdirected(e->link_up);
+    return errand_again(e);
+}
+
 static void on_head(void *arg, const struct http2_list *list, bool ended) {
     struct errand *e = arg;
+    bool good = errand2_parse(e, list, ended);
+    if (good && errand2_misdirected(e))
+        return;
     errand_begun(e);
-    if (!errand2_parse(e, list, ended))
+    if (!good)
         errand2_malformed(e);
     else if (errand_head(e) && ended)
         errand_done(e, true);

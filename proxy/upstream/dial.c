@@ -2,6 +2,7 @@
  * Making a connection.
  *
  *     directly:        look up the origin -> check its addresses -> race -> (TLS) -> made
+ *                                                                +-> another's connection to one of them serves it, too
  *     behind a proxy:  look up the origin -> check all of them -> look up the proxy -> race -> CONNECT -> (TLS) -> made
  *
  * The race is RFC 8305's: addresses in turn, each UPSTREAM_STAGGER_MS after the one before or as soon as
@@ -83,7 +84,7 @@ static void race_start(struct upstream_attempt *a, const struct resolve_answer *
             a->addrs[a->naddrs++] = answer->addrs[i];
     if (a->naddrs == 0)
         fail_address(a, &answer->addrs[0]);
-    else
+    else if (a->proxy || !attempt_join(a))
         race_next(a);
 }
 

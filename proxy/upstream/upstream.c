@@ -64,7 +64,7 @@ static void attempt_give(struct upstream_attempt *a, struct link *l) {
 /* A stream on one of the site's connections, if there is one. */
 static struct link *http2_take(struct upstream_pool *p, struct site *site, struct up2 *up) {
     struct link *l = up ? calloc(1, sizeof *l) : NULL;
-    if (l && up2_attach(up, &l->link)) {
+    if (l && up2_attach(up, site, &l->link)) {
         free(l);
         return NULL;
     }
@@ -97,6 +97,17 @@ static void attempt_no_offer(struct upstream_attempt *a) {
     a->offers = false;
     a->site->dialling--;
     site_wake(a->pool, a->site);
+}
+
+bool attempt_join(struct upstream_attempt *a) {
+    const struct upstream_options *o = &a->options;
+    if (!o->http2 || o->alone || o->websocket)
+        return false;
+    struct link *l =
+        http2_take(a->pool, a->site, shared_join(a->pool, a->site, a->addrs, a->naddrs, o->once));
+    if (l)
+        attempt_give(a, l);
+    return l != NULL;
 }
 
 /* The connection chose HTTP/2: it is the site's from now on. */

@@ -18,7 +18,10 @@
  * --resolve names is asked of the proxy by that address.
  *
  * One `struct upstream` per worker; one `struct upstream_pool` per sandbox: connections and sessions are
- * never shared between sandboxes. Within a pool a connection belongs to one origin (scheme, host, port).
+ * never shared between sandboxes. Within a pool a connection belongs to one origin (scheme, host, port); one of HTTP/2
+ * may serve other names too (RFC 9113 9.1.1), if it is one to an address that the name was resolved to and may be connected
+ * to, has the same port, no proxy on its way, a certificate that is good for the name, and if the options that
+ * say where the two may lead are the same.
  *
  * An idle connection is watched: whatever arrives on it (the peer's end, or bytes nobody asked for) drops
  * it at once. It is looked at again just before it is handed out, unless it was given back a moment ago. It is
@@ -125,6 +128,7 @@ struct upstream_link {
     bool proxied;
     /* Not NULL: it is a stream of HTTP/2 (upstream_http2.h), `io` is NULL. */
     struct up2_stream *http2;
+    bool shared; /* … on a connection that was made for another origin */
 };
 
 struct upstream_options {
@@ -136,7 +140,7 @@ struct upstream_options {
     /* HTTP/2 is offered by ALPN: the link may be a stream of a connection that others use too. Then `fresh` asks for a
      * new connection only with `alone`, since servers say (GOAWAY) what they did not act on. */
     bool http2;
-    bool alone;
+    bool alone; /* … and for this origin alone */
     /* With `http2` and `fresh`: the link is for a WebSocket. A stream of HTTP/2 is one of a server that takes extended
      * CONNECT (RFC 8441); where it chose h2 and does not, the link is a connection of HTTP/1.1 that was made anew. */
     bool websocket;
@@ -176,6 +180,10 @@ void upstream_cancel(struct upstream_attempt *a);
  * the caller's comes any more.
  */
 void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_ms);
+
+/* The server does not serve the origin on this connection, which is shared (421, RFC 9110 15.5.20): it gets connections of its
+ * own, for as long as the pool remembers it. The link stays as it is. */
+void upstream_misdirected(struct upstream_link *link);
 
 /* Counts for tests and metrics. */
 size_t upstream_pool_idle(const struct upstream_pool *p);

@@ -130,6 +130,7 @@ void up2_retire(struct up2 *up) {
     up2_stop(up);
     if (p) {
         attempt_answered(p, up);
+        shared_remove(up);
         TAILQ_REMOVE(&up->site->http2, up, entry);
         p->open--;
         up->site->users--;
@@ -357,6 +358,7 @@ struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io
     up->site = site;
     site->users++;
     TAILQ_INSERT_TAIL(&site->http2, up, entry);
+    shared_add(pool, up);
     io_own(io, &up2_io, up);
     io_deadline(
         io, UPSTREAM_IDLE_MS); /* it may get no stream: another connection was made meanwhile, and has room */
@@ -391,12 +393,16 @@ static bool up2_still_there(const struct up2 *up) {
     return !up->used || up->nstreams || io_idle_ok(up->io);
 }
 
+bool up2_usable(const struct up2 *up, bool once) {
+    return up2_room(up) && (!once || up2_still_there(up));
+}
+
 struct up2 *up2_find(struct site *site, bool websocket, bool once) {
     struct up2 *up;
     TAILQ_FOREACH(up, &site->http2, entry)
-    if ((websocket ? up2_takes_websocket(up) : up2_room(up)) && (!once || up2_still_there(up)))
+    if (up2_usable(up, once) && (!websocket || up2_takes_websocket(up)))
         return up;
-    return NULL;
+    return site->host && !websocket && up2_usable(site->host, once) ? site->host : NULL;
 }
 
 static void out_sent(struct http2_out *out, size_t n) {
@@ -406,7 +412,7 @@ static void out_sent(struct http2_out *out, size_t n) {
 
 static void on_late(evutil_socket_t fd, short what, void *arg);
 
-int up2_attach(struct up2 *up, struct upstream_link *link) {
+int up2_attach(struct up2 *up, const struct site *site, struct upstream_link *link) {
     struct up2_stream *s = calloc(1, sizeof *s);
     if (!s)
         return ERR_NOMEM;
@@ -420,7 +426,8 @@ int up2_attach(struct up2 *up, struct upstream_link *link) {
     LIST_INSERT_HEAD(&up->streams, s, entry);
     up->nstreams++;
     io_deadline(up->io, 0);
-    *link = (struct upstream_link){.peer = up->peer, .proxied = up->proxied, .reused = up->used, .http2 = s};
+    *link = (struct upstream_link){
+        .peer = up->peer, .proxied = up->proxied, .reused = up->used, .http2 = s, .shared = site != up->site};
     up->used = true;
     return 0;
 }

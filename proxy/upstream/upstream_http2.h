@@ -1,6 +1,6 @@
 /*
  * HTTP/2 (RFC 9113) towards an upstream: one verified connection that chose h2 by ALPN, and the requests of one sandbox
- * to one origin on it. The pool (upstream.h) makes it, hands out links on it, and closes it; an exchange
+ * on it, to one origin and to those that share it (upstream_shared.c). The pool (upstream.h) makes it, hands out links on it, and closes it; an exchange
  * (xchg_http2.c) sends its request by what is declared here, on the link that it was given.
  *
  * Callbacks come from the event loop, never from within a call of this header's. A callback may do anything, release
@@ -64,14 +64,16 @@ void up2_malformed(struct upstream_link *link);
 struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io, const struct addr *peer,
                     bool proxied);
 /* One on which another request may be begun, or a WebSocket; NULL: there is none. `once` as in upstream.h: an idle one is
- * looked at first. */
+ * looked at first. The site's own come before the one that it is a guest of, which gets no WebSocket. */
 struct up2 *up2_find(struct site *site, bool websocket, bool once);
+/* Whether another request may be begun on this one. */
+bool up2_usable(const struct up2 *up, bool once);
 /* Is it known what its server takes, and may a WebSocket be begun on it? */
 bool up2_takes_websocket(const struct up2 *up);
 /* What its server takes is waited for, with nothing to send as yet; attempt_answered follows, or it ends in `ms`. */
 void up2_ask(struct up2 *up, unsigned ms);
-/* Begins a stream for the link (io, peer and the like are set); 0 or ERR_NOMEM. */
-int up2_attach(struct up2 *up, struct upstream_link *link) MUST_CHECK;
+/* Begins a stream for the link (io, peer and the like are set) of the site, which may be a guest; 0 or ERR_NOMEM. */
+int up2_attach(struct up2 *up, const struct site *site, struct upstream_link *link) MUST_CHECK;
 /* … which ends here; what is under way is reset. */
 void up2_detach(struct upstream_link *link);
 /* Closes it now if no stream is left, else with the last one. The pool forgets it. */

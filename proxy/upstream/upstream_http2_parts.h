@@ -91,6 +91,9 @@ struct up2 {
     struct upstream_pool *pool; /* NULL: retired */
     struct site *site;
     TAILQ_ENTRY(up2) entry; /* in site.http2 */
+    LIST_ENTRY(up2) shared; /* in pool.shared, if `listed` */
+    bool listed;
+    LIST_HEAD(, site) guests; /* other names that it serves */
     struct io *io;
     struct addr peer;
     bool proxied;

@@ -76,6 +76,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         up2_stop(up);
     if (frame->hd.type == NGHTTP2_SETTINGS)
         up2_settle(up);
+    if (frame->hd.type == NGHTTP2_ORIGIN)
+        shared_remove(up);
     if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS)
@@ -169,6 +171,7 @@ int up2_session(struct up2 *up) {
     nghttp2_option *option = http2_option();
     int r = callbacks && option ? 0 : ERR_NOMEM;
     if (r == 0) {
+        nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_ORIGIN);
         if (nghttp2_session_client_new3(&up->session, callbacks, up, option, http2_wiping_memory()) ||
             nghttp2_submit_settings(up->session, NGHTTP2_FLAG_NONE, settings,
                                     sizeof settings / sizeof *settings) ||

@@ -5,6 +5,7 @@
  *     upstream_sites.c   what is known of an origin; TLS sessions
  *     upstream_idle.c    connections of HTTP/1.1 that wait to be used again
  *     upstream_http2.c   connections of HTTP/2 (upstream_http2.h)
+ *     upstream_shared.c  … that serve other names, too
  *     dial.c             making a connection: the name, its addresses, the race, the proxy, TLS
  *
  *     upstream_pool 1--* site (an origin: idle links, TLS sessions) 1--* link
@@ -58,6 +59,9 @@ struct site {
     bool no_websocket;       /* … and has no extended CONNECT */
     unsigned dialling;       /* attempts under way that offer it */
     unsigned users;          /* links handed out and attempts: it stays as long as there are any */
+    struct up2 *host; /* a connection that was made for another name and serves this one, too; NULL: none */
+    LIST_ENTRY(site) guest; /* in host.guests */
+    bool alone;             /* a server has said that it serves this name on connections of its own */
     SSL_SESSION *sessions[SITE_SESSIONS];
     size_t nsessions;
 };
@@ -67,6 +71,7 @@ struct site {
 struct upstream_pool {
     struct upstream *upstream;
     LIST_HEAD(, site) buckets[POOL_BUCKETS];
+    LIST_HEAD(, up2) shared[POOL_BUCKETS]; /* by the address that they are connected to */
     TAILQ_HEAD(, site) sites;
     size_t nsites;
     struct link_list out; /* links handed out */
@@ -144,6 +149,9 @@ void attempt_fail(struct upstream_attempt *a, enum upstream_reason reason, const
 /* Takes the io. */
 void attempt_made(struct upstream_attempt *a, struct io *io);
 
+/* A direct way was found: one of a->addrs has a connection already that serves this name, too. False: it is to be made. */
+bool attempt_join(struct upstream_attempt *a);
+
 /* A connection of HTTP/2 has said what it takes, or is no more. */
 void attempt_answered(struct upstream_pool *p, struct up2 *up);
 
@@ -161,11 +169,25 @@ struct site *site_get(struct upstream_pool *p, const struct upstream_origin *ori
                       const struct upstream_options *options);
 /* One user less. Sites beyond the limit that nobody uses go, the oldest first. */
 void site_put(struct upstream_pool *p, struct site *site);
+/* Whether the same addresses may be connected to, and TLS is exeat's or not. */
+bool site_same_reach(const struct upstream_options *a, const struct upstream_options *b);
 /* At the pool's end: whoever uses it. */
 void site_free(struct upstream_pool *p, struct site *site);
 /* Readies the io's TLS for the site: name, session, where new sessions go, whether HTTP/2 is offered. 0 or an error of
  * ca_upstream_prepare. */
 int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) MUST_CHECK;
+
+/* ---- upstream_shared.c ---- */
+
+/* Other names may become guests of the connection; not any more, and those that are leave. Both may be said of any. */
+void shared_add(struct upstream_pool *p, struct up2 *up);
+void shared_remove(struct up2 *up);
+/* Makes the site the guest of a connection to one of the addresses, which its policy permits. NULL: none is fit. `once` as in
+ * upstream.h. */
+struct up2 *shared_join(struct upstream_pool *p, struct site *site, const struct addr *addrs, size_t n,
+                        bool once);
+/* It is nobody's guest then. */
+void shared_leave(struct site *site);
 
 /* ---- upstream_idle.c ---- */
 

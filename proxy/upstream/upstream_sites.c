@@ -85,8 +85,7 @@ static bool same_origin(const struct upstream_origin *a, const struct upstream_o
            slice_eq(url_host_slice(&a->host), url_host_slice(&b->host));
 }
 
-/* Whether the same addresses may be connected to. */
-static bool same_reach(const struct upstream_options *a, const struct upstream_options *b) {
+bool site_same_reach(const struct upstream_options *a, const struct upstream_options *b) {
     return a->unread == b->unread && a->private_address == b->private_address &&
            a->private_name == b->private_name && a->nets == b->nets && a->nnets == b->nnets;
 }
@@ -96,7 +95,7 @@ struct site *site_get(struct upstream_pool *p, const struct upstream_origin *ori
     unsigned bucket = bucket_of(origin);
     struct site *site;
     LIST_FOREACH(site, &p->buckets[bucket], bucket)
-    if (same_reach(&site->options, options) && same_origin(&site->origin, origin))
+    if (site_same_reach(&site->options, options) && same_origin(&site->origin, origin))
         break;
     if (site) {
         TAILQ_REMOVE(&p->sites, site, age);
@@ -117,6 +116,7 @@ struct site *site_get(struct upstream_pool *p, const struct upstream_origin *ori
 }
 
 void site_free(struct upstream_pool *p, struct site *site) {
+    shared_leave(site);
     LIST_REMOVE(site, bucket);
     TAILQ_REMOVE(&p->sites, site, age);
     p->nsites--;

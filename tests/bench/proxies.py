@@ -223,9 +223,10 @@ class Exeat(Proxy):
     name = "exeat"
     http2 = True
 
-    def __init__(self, bench, workers=1):
+    def __init__(self, bench, workers=1, origin_port=0):
         super().__init__(bench)
         self.workers = workers
+        self.origin_port = origin_port or bench.origin_port
 
     def where(self):
         return ["-", "443"]
@@ -233,7 +234,7 @@ class Exeat(Proxy):
     def command(self, load):
         b = self.bench
         return [EXEAT, "run", "-p", b.policy, "--vault", b.vault, "--state", os.path.join(b.home, "state"),
-                "--log", os.path.join(b.home, "log"), "--resolve", "*:443:127.0.0.1:%d" % b.origin_port,
+                "--log", os.path.join(b.home, "log"), "--resolve", "*:443:127.0.0.1:%d" % self.origin_port,
                 "--upstream-ca", b.pki.ca, "--workers", str(self.workers), "-q", "--"] + load
 
     def pids(self, load):
@@ -252,10 +253,10 @@ class Haproxy(Proxy):
 
     origin = "sni str(a.test) verifyhost a.test"
 
-    def __init__(self, bench):
+    def __init__(self, bench, origin_port=0):
         super().__init__(bench)
         self.port = free_port()
-        config = work.write(os.path.join(bench.home, self.name + ".cfg"), """
+        config = work.write(os.path.join(bench.home, "%s.%d.cfg" % (self.name, self.port)), """
 global
     nbthread 1
     maxconn 6000
@@ -271,7 +272,7 @@ frontend in
     default_backend out
 backend out
     server a 127.0.0.1:%d ssl verify required ca-file %s %s pool-max-conn 1000
-""" % (self.port, bench.own_pem, bench.origin_port, bench.pki.ca, self.origin))
+""" % (self.port, bench.own_pem, origin_port or bench.origin_port, bench.pki.ca, self.origin))
         self.start(["haproxy", "-db", "-f", config])
 
 
@@ -280,6 +281,52 @@ class HaproxySni(Haproxy):
 
     name = "haproxy-sni"
     origin = "sni ssl_fc_sni"
+
+
+class HaproxyHttp2(Haproxy):
+    """… and by HTTP/2, where the origin speaks it."""
+
+    name = "haproxy-h2"
+    origin = Haproxy.origin + " alpn h2,http/1.1"
+
+
+class Http2Origin(Proxy):
+    """No proxy either: an origin that chooses HTTP/2 by ALPN where it is offered. nginx, whose answers are files: GET /N is
+    answered with N bytes."""
+
+    name = "nginx, the origin of HTTP/2,"
+    program = "nginx"
+
+    def __init__(self, bench, sizes):
+        super().__init__(bench)
+        self.port = free_port()
+        folder = os.path.join(bench.home, "origin")
+        os.mkdir(folder)
+        for size in sizes:
+            work.write(os.path.join(folder, str(size)), "0" * size)
+        config = work.write(os.path.join(folder, "nginx.conf"), """
+daemon off;
+worker_processes 1;
+pid %(folder)s/pid;
+error_log %(folder)s/errors crit;
+user %(user)s;
+events { worker_connections 4000; }
+http {
+    access_log off;
+    keepalive_timeout 300s;
+    keepalive_requests 100000000;
+    tcp_nodelay on;
+    open_file_cache max=10;
+    server {
+        listen 127.0.0.1:%(port)d ssl http2;
+        ssl_certificate %(pem)s;
+        ssl_certificate_key %(pem)s;
+        root %(folder)s;
+    }
+}
+""" % {"folder": folder, "port": self.port, "pem": bench.own_pem, "user": "root" if work.is_root() else "nobody"})
+        self.start(["nginx", "-c", config, "-p", folder, "-e", os.path.join(folder, "errors")])
+        pin(tree(self.process.pid), OTHER_CPUS)
 
 
 class Nginx(Proxy):

@@ -18,6 +18,14 @@ static bool none_idle(void *arg) {
     return idle_of(arg) == 0;
 }
 
+static void good_for_its_name_alone(const struct upstream_link *link) {
+    assert_true(ca_upstream_also(link->io->ssl, SLICE("a.test")));
+    assert_false(ca_upstream_also(link->io->ssl, SLICE("b.test")));
+    assert_false(ca_upstream_also(link->io->ssl, SLICE("x.a.test")));
+    assert_false(ca_upstream_also(link->io->ssl, SLICE("127.0.0.1")));
+    assert_false(ca_upstream_also(link->io->ssl, SLICE("")));
+}
+
 static void reuse(int max_version) {
     struct server s = {.tls = server_context(good_root, "a.test", -60), .max_version = max_version};
     struct rig g;
@@ -27,6 +35,7 @@ static void reuse(int max_version) {
     assert_false(link->reused || link->proxied);
     assert_int_equal(addr_port(&link->peer), s.port);
     assert_int_equal(SSL_get_verify_result(link->io->ssl), X509_V_OK);
+    good_for_its_name_alone(link);
     exchange(&g, link);
     upstream_release(link, true, 0);
     assert_int_equal(idle_of(&g), 1);
@@ -42,6 +51,7 @@ static void reuse(int max_version) {
     link = get_with(&g, URL_HTTPS, "a.test", 443, (struct upstream_options){.fresh = true});
     assert_false(link->reused);
     assert_int_equal(SSL_session_reused(link->io->ssl), 1);
+    good_for_its_name_alone(link);
     assert_int_equal(SSL_get_verify_result(link->io->ssl), X509_V_OK);
     exchange(&g, link);
     upstream_release(link, false, 0);

@@ -9,6 +9,7 @@
     /big    1 MB                    /length    a Content-Length        /interim 103 first
     else    "ok"
 
+    NodeServer(leaf, "strict")          # 421 to who asks for another name than that of the TLS connection; "never": to all
     NodeServer(leaf, "connect")         # takes a WebSocket as a stream (RFC 8441); "only": HTTP/2 and nothing else
     NodeServer(leaf, "only", "to=%d" % port)    # … in front of a server with TLS at that port, which answers by HTTP/1.1
     A WebSocket, by a stream or by HTTP/1.1, gets a frame "first", then its own frames back.
@@ -86,6 +87,7 @@ server.on("session", s => { s.number = ++sessions; });
 server.on("request", (q, r) => {
     if (behind) return forward(q, r);
     const path = q.url.split("?")[0], parts = [], session = q.stream && q.stream.session && q.stream.session.number;
+    const misdirected = words.includes("strict") && session && (words.includes("never") || q.stream.session.socket.servername != q.headers[":authority"]);
     let length = 0;
     q.on("data", d => { length += d.length; if (length < 100000) parts.push(d); });
     const done = how => say({path: q.url, method: q.method, headers: q.headers, length, how,
@@ -100,6 +102,7 @@ server.on("request", (q, r) => {
     if (path.endsWith("/reset")) { r.writeHead(200); r.write("half"); setTimeout(() => r.stream.close(2), 200); return; }
     if (path.endsWith("/echo")) { r.writeHead(200); q.pipe(r); return; }
     q.on("end", () => {
+        if (misdirected) { r.writeHead(421); r.end("not here"); return; }
         if (path.endsWith("/go")) { waiting.forEach(w => w.end("done")); waiting.length = 0; }
         if (path.endsWith("/trailers")) { r.writeHead(200, {trailer: "x-sum"}); r.addTrailers({"x-sum": "7"}); r.end("a body"); }
         else if (path.endsWith("/only") && r.stream) r.stream.respond({":status": 200, "grpc-status": "5"}, {endStream: true});
