@@ -64,6 +64,17 @@ def no_file_system_can_be_mounted():
 
 
 @tap.test
+def ids_cannot_be_mapped():
+    """EPERM of uid_map alone: root without CAP_SETFCAP may map every id but 0, as in a container that has dropped it"""
+    reason = exeat.user_namespaces()
+    if reason:
+        tap.skip("no user namespaces here: " + reason)
+    lacking = ["unshare", "-Ur", "setpriv", "--bounding-set=-setfcap", "--inh-caps=-setfcap"]
+    tap.equal(work.sh(*lacking, "unshare", "-U", "sh", "-c", "echo made", user=exeat.as_user(), cwd="/").strip(), "made")
+    nothing_runs(lacking, "user namespace", "uid_map")
+
+
+@tap.test
 def a_user_who_is_nobody_there():
     """Who has no id in his user namespace may make none; a container without a mapping is like that"""
     reason = exeat.user_namespaces()
