@@ -258,8 +258,17 @@ static void io_ready(struct io *io, int err) {
 static void io_shake(struct io *io) {
     if (io->suspended)
         return;
+    int r = io_send_clear(io);
+    if (r == ERR_AGAIN) {
+        io_unwant_read(io); /* a peer that reads nothing is not listened to */
+        return;
+    }
+    if (r) {
+        io_ready(io, r);
+        return;
+    }
     io_forget_errors();
-    int r = SSL_do_handshake(io->ssl);
+    r = SSL_do_handshake(io->ssl);
     io_raw_settle(io);
     if (r == 1) {
         io_enter(io, IO_OPEN);

@@ -97,6 +97,7 @@ struct io {
     enum io_end end_ahead; /* it has come, and the next io_read says so */
     struct event rd, wr, timer;
     struct buf queue;
+    size_t clear;      /* … whose first bytes are older than the TLS, and go out before it */
     struct buf unread; /* bytes given back by io_unread, below TLS */
     uint64_t deadline; /* ms by clock_coarse_ms; 0: none */
     uint64_t timer_at; /* when `timer` fires; 0: not pending */
@@ -130,8 +131,8 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
 /* Hands the io to another owner. */
 void io_own(struct io *io, const struct io_events *events, void *arg);
 
-/* Gives the io an SSL (client or server; made by SSL_new, without BIOs) and takes ownership of it. 0 or ERR_NOMEM;
- * then the SSL is freed. */
+/* Gives the io an SSL (client or server; made by SSL_new, without BIOs) and takes ownership of it. What is queued yet goes
+ * out in clear, before the handshake begins. 0 or ERR_NOMEM; then the SSL is freed. */
 int io_tls(struct io *io, SSL *ssl) MUST_CHECK;
 
 /* Starts the handshake, or goes on with one that waits in the client-hello callback. `ready` is called, never from

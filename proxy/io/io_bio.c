@@ -163,6 +163,7 @@ int io_tls(struct io *io, SSL *ssl) {
                           SSL_MODE_RELEASE_BUFFERS);
     SSL_set_read_ahead(ssl, 1);
     io->ssl = ssl;
+    io->clear = buf_len(&io->queue);
     return 0;
 }
 

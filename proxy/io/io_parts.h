@@ -30,6 +30,9 @@ static inline bool io_blocked(const struct io *io) {
 /* Sends the queue, as far as it goes. 0, ERR_AGAIN with an event armed, or the failure. */
 int io_send_queue(struct io *io);
 
+/* Sends what was queued in clear before TLS began. As io_send_queue. */
+int io_send_clear(struct io *io);
+
 /* Our end is over and all is sent: close_notify and FIN. */
 void io_say_end(struct io *io);
 

@@ -63,6 +63,7 @@ bool io_full(struct io *io) {
 
 static int io_write_failed(struct io *io, int err) {
     io->write_failed = true;
+    io->clear = 0;
     io_drop_queue(io);
     return err;
 }
@@ -110,6 +111,19 @@ static int io_push(struct io *io, struct slice s, bool more, size_t *taken) {
     if (r)
         io_raw_push(io);
     return r;
+}
+
+int io_send_clear(struct io *io) {
+    while (io->clear > 0) {
+        size_t taken = 0;
+        int r = io_push_clear(io, slice_sub(buf_slice(&io->queue), 0, io->clear), &taken);
+        if (r)
+            return r;
+        io->sent += taken;
+        io->clear -= taken;
+        io_consume(io, taken);
+    }
+    return 0;
 }
 
 /* The queue, as far as it goes; with `more`, other bytes follow it. */

@@ -329,6 +329,48 @@ def connect_is_judged_by_what_comes_inside(t):
 
 
 @tap.test
+def who_begins_tls_in_a_connect_before_it_reads_gets_the_answers_in_clear_first(t):
+    # How much of them the kernel takes can't be known: by several numbers of them, some is left to exeat at the end.
+    numbers = list(range(250, 310, 10))
+    r, _ = through(t, '''
+        def begin(n):
+            s = socket.socket()
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)  # so that the kernel takes little
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.connect(("proxy.test", 3128))
+            into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+            inside = context_for("a.test", None).wrap_bio(into, out, server_hostname="a.test")
+            try:
+                inside.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            s.sendall(b"GET http://a.test/no HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n" * n +
+                      b"CONNECT a.test:443 HTTP/1.1\\r\\nHost: a.test:443\\r\\n\\r\\n" + out.read())
+            return Connection(s), inside, into, out
+        def speak(c, into, out, what, *args):
+            while True:
+                try:
+                    return what(*args)
+                except ssl.SSLWantReadError:
+                    c.send(out.read())
+                    into.write(c.pending or c.recv() or b"the end")
+                    c.pending = b""
+        def end(n, c, inside, into, out):
+            denied = [c.answer().status for _ in range(n)].count(403)
+            line = (c.until(b"\\r\\n\\r\\n") or b"").decode()
+            speak(c, into, out, inside.do_handshake)
+            inside.write(b"GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+            c.send(out.read())
+            report(denied, line, speak(c, into, out, inside.read, 12).decode())
+        begun = [(n,) + begin(n) for n in %r]
+        spin(0.5)
+        for one in begun:
+            end(*one)
+    ''' % numbers)
+    tap.equal(r.reports, [[n, "HTTP/1.1 200 Connection established", "HTTP/1.1 200"] for n in numbers])
+
+
+@tap.test
 def a_client_with_a_proxy_set_is_judged_like_any_other(t):
     server = t.use(RawServer(tls=pki.leaf("a.test")))
     plain = t.use(RawServer())

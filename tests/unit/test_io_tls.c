@@ -133,11 +133,71 @@ static void test_tls_refused(void **state) {
     close_pair(&a, &b);
 }
 
+static void send_all(struct end *e, BIO *bio) {
+    char *p;
+    long n = BIO_get_mem_data(bio, &p);
+    assert_int_equal(send(e->io->fd, p, (size_t)n, 0), n);
+    BIO_reset(bio);
+}
+
+static void take_all(struct end *e, size_t from, BIO *bio) {
+    struct slice bytes = slice_from(buf_slice(&e->got), from);
+    assert_int_equal(BIO_write(bio, bytes.p, (int)bytes.n), bytes.n);
+    buf_clear(&e->got);
+}
+
+/* What was queued in clear when TLS begins reaches a peer that reads late as a whole, and before the first byte of TLS. */
+static void test_clear_before_tls(void **state) {
+    static char bytes[1u << 20];
+    char text[16];
+    struct end a, b;
+    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+    SSL *s = SSL_new(server_ctx), *c = SSL_new(client_ctx);
+    (void)state;
+    open_pair(&a, &b);
+    io_pause(a.io);
+    memset(bytes, 'c', sizeof bytes);
+    assert_int_equal(io_write(b.io, slice_make(bytes, sizeof bytes), false), 0);
+    assert_true(io_queued(b.io) > 0);
+    SSL_set_accept_state(s);
+    assert_int_equal(io_tls(b.io, s), 0);
+    io_handshake(b.io);
+    assert_int_equal(io_write(b.io, SLICE("inside"), false), 0);
+
+    SSL_set_connect_state(c);
+    SSL_set_bio(c, in, out);
+    assert_int_equal(SSL_do_handshake(c), -1);
+    send_all(&a, out); /* the hello, before a byte is read */
+    turn(20);
+    assert_int_equal(b.ready, 0);
+    io_resume(a.io);
+    for (int i = 0; i < 10000 && buf_len(&a.got) <= sizeof bytes; i++)
+        turn(1);
+    turn(20);
+    assert_true(buf_len(&a.got) > sizeof bytes);
+    assert_memory_equal(buf_slice(&a.got).p, bytes, sizeof bytes);
+    take_all(&a, sizeof bytes, in);
+    assert_int_equal(SSL_do_handshake(c), 1);
+    send_all(&a, out);
+    turn(20);
+    assert_int_equal(b.ready, 1);
+    assert_int_equal(b.err, 0);
+    take_all(&a, 0, in);
+    assert_int_equal(SSL_read(c, text, sizeof text), 6);
+    assert_memory_equal(text, "inside", 6);
+    SSL_free(c);
+    close_pair(&a, &b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tls),         cmocka_unit_test(test_tls_ends),
-        cmocka_unit_test(test_end_behind),  cmocka_unit_test(test_gathers),
-        cmocka_unit_test(test_tls_garbage), cmocka_unit_test(test_tls_refused),
+        cmocka_unit_test(test_tls),
+        cmocka_unit_test(test_tls_ends),
+        cmocka_unit_test(test_end_behind),
+        cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_tls_garbage),
+        cmocka_unit_test(test_tls_refused),
+        cmocka_unit_test(test_clear_before_tls),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
