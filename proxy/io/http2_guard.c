@@ -55,7 +55,10 @@ const char *http2_guard_frame(struct http2_guard *guard, const nghttp2_frame_hd 
     case NGHTTP2_WINDOW_UPDATE:
         return take(&guard->idle, "too many WINDOW_UPDATE frames for so little data" IDLE_LIMIT);
     case NGHTTP2_PRIORITY: return take(&guard->idle, "too many PRIORITY frames" IDLE_LIMIT);
-    default: return take(&guard->idle, "too many frames of no meaning" IDLE_LIMIT);
+    default:
+        if (head->type >= HTTP2_EXTENSIONS)
+            return take(&guard->idle, "too many frames of unknown types" IDLE_LIMIT);
+        return take(&guard->idle, "too many frames of no meaning" IDLE_LIMIT);
     }
 }
 

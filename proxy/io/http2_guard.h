@@ -21,6 +21,7 @@
 #define HTTP2_GUARD_RESETS_SECOND 20
 #define HTTP2_GUARD_CONTINUATIONS 7   /* frames of one header block behind its first */
 #define HTTP2_GUARD_PIECE         256 /* bytes from which data counts as a piece */
+#define HTTP2_EXTENSIONS          10  /* the first type of frame that RFC 9113 does not define */
 
 struct http2_guard {
     unsigned idle, resets;  /* what is left */

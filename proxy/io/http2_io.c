@@ -80,8 +80,9 @@ nghttp2_data_provider http2_out_provider(struct http2_out *out) {
     return (nghttp2_data_provider){.source = {.ptr = out}, .read_callback = out_read};
 }
 
-int http2_out_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
-                   nghttp2_data_source *source, void *arg) {
+/* nghttp2's send_data callback. */
+static int out_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
+                    nghttp2_data_source *source, void *arg) {
     struct http2_out *out = source->ptr;
     (void)session;
     (void)frame;
@@ -234,7 +235,28 @@ nghttp2_option *http2_option(void) {
     nghttp2_option_set_no_closed_streams(option, 1);
     /* one read may bring more frames to be acknowledged than the guard lets pass: he is to say so, not the library */
     nghttp2_option_set_max_outbound_ack(option, HTTP2_GUARD_IDLE + 1);
+    /* the beginning of an extension's frame is told of those types alone that are said to be used */
+    for (unsigned type = HTTP2_EXTENSIONS; type <= UINT8_MAX; type++)
+        nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     return option;
+}
+
+static int ignore_extension(nghttp2_session *session, void **payload, const nghttp2_frame_hd *head,
+                            void *arg) {
+    (void)session;
+    (void)payload;
+    (void)head;
+    (void)arg;
+    return NGHTTP2_ERR_CANCEL;
+}
+
+nghttp2_session_callbacks *http2_callbacks(void) {
+    nghttp2_session_callbacks *c;
+    if (nghttp2_session_callbacks_new(&c))
+        return NULL;
+    nghttp2_session_callbacks_set_send_data_callback(c, out_send);
+    nghttp2_session_callbacks_set_unpack_extension_callback(c, ignore_extension);
+    return c;
 }
 
 struct slice http2_alpn(bool http2) {

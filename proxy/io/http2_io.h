@@ -3,7 +3,7 @@
  * its way out, and the loop that moves frames into the io's queue.
  *
  * A body is not copied into the library: it waits in `http2_out.bytes`, and goes from there behind its frame's head
- * straight into the io's queue. The session's callbacks must have http2_out_send as their send_data callback.
+ * straight into the io's queue. The session's callbacks are those of http2_callbacks().
  */
 #ifndef PROXY_IO_HTTP2_IO_H
 #define PROXY_IO_HTTP2_IO_H
@@ -66,10 +66,6 @@ bool http2_out_full(struct http2_out *out);
 /* May a source that had to wait go on? Asked after sending; true once. */
 bool http2_out_drained(struct http2_out *out);
 
-/* nghttp2's send_data callback. */
-int http2_out_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
-                   nghttp2_data_source *source, void *arg);
-
 /* ---- the loop ---- */
 
 /* Sends frames until there are none, or the io is full: then `drained` comes. `wipe`: where they lay is wiped behind them.
@@ -79,6 +75,10 @@ int http2_send(nghttp2_session *session, struct io *io, bool wipe);
 /* What both sides ask of a session: windows are theirs to open, and proxy/codec/http2.h judges messages. NULL: no memory. The
  * caller deletes it. */
 nghttp2_option *http2_option(void);
+
+/* The callbacks that are alike on both sides: how bodies go out, and that frames of unknown types are ignored (RFC 9113, 5.5),
+ * once the guard has counted them. As before. */
+nghttp2_session_callbacks *http2_callbacks(void);
 
 /* The names to offer or to choose from by ALPN (RFC 7301), with "h2" before "http/1.1", or without. */
 struct slice http2_alpn(bool http2);

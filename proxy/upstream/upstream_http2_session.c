@@ -147,8 +147,8 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
 }
 
 static nghttp2_session_callbacks *up2_callbacks(void) {
-    nghttp2_session_callbacks *c;
-    if (nghttp2_session_callbacks_new(&c))
+    nghttp2_session_callbacks *c = http2_callbacks();
+    if (!c)
         return NULL;
     nghttp2_session_callbacks_set_on_begin_frame_callback(c, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(c, on_begin_headers);
@@ -157,7 +157,6 @@ static nghttp2_session_callbacks *up2_callbacks(void) {
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
     nghttp2_session_callbacks_set_on_frame_send_callback(c, on_frame_sent);
-    nghttp2_session_callbacks_set_send_data_callback(c, http2_out_send);
     return c;
 }
 

@@ -203,6 +203,8 @@ LIMITS = [
     ("settings", 'for _ in range(300): c.raw(c.packed(SETTINGS, 0, 0) * 100)'),
     ("empty data frames", 's = c.request("/ok", "POST", end=False)\nfor _ in range(300): c.raw(c.packed(DATA, 0, s) * 100)'),
     ("windows opened byte by byte", 'for _ in range(300): c.raw(c.packed(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)) * 100)'),
+    ("frames of an unknown type", 'for _ in range(300): c.raw(c.packed(0xb, 0, 0, b"x") * 100)'),
+    ("updates of priorities", 'for _ in range(300): c.raw(c.packed(0x10, 0, 0, struct.pack(">I", 1) + b"u=1") * 100)'),
     ("priorities", 'for _ in range(300): c.raw(c.packed(PRIORITY, 0, 1, b"\\0\\0\\0\\0\\1") * 100)'),
     ("continuations", 'c.frame(HEADERS, 1, 1, c.block(c.pseudo("/ok")))\n'
                       'for i in range(300): c.raw(c.packed(CONTINUATION, 0, 1, c.block([("x%d" % i, "y")])))'),
@@ -225,6 +227,8 @@ def who_only_makes_work_is_shown_out(t):
         tap.ok(got in (11, None), "%s: %r" % (name, got))
     tap.equal(r.reports[-1], 200)
     tap.equal([v["code"] for v in r.verdicts(verdict="deny") if v["code"].startswith("http2")], ["http2-flood"] * len(LIMITS))
+    unknown = "too many frames of unknown types: of no use there may be 2000 frames at once, and 500 a second"
+    tap.equal([v["reason"] for v in r.verdicts(code="http2-flood")].count(unknown), 2)
 
 
 @tap.test(timeout=60)

@@ -434,6 +434,8 @@ FLOODS = [
     (lambda f, s: f.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)), "too many WINDOW_UPDATE frames for so little data" + IDLE),
     (lambda f, s: f.frame(PRIORITY, 0, 1, b"\0\0\0\0\1"), "too many PRIORITY frames" + IDLE),
     (lambda f, s: f.frame(GOAWAY, 0, 0, struct.pack(">II", 99, 0)), "too many frames of no meaning" + IDLE),
+    (lambda f, s: f.frame(0xb, 0, s, b"x"), "too many frames of unknown types" + IDLE),
+    (lambda f, s: f.frame(0xa, 0, 0, b"\0\0clear"), "too many frames of unknown types" + IDLE),
     (lambda f, s: f.frame(CONTINUATION, 0, s), "a header block in more than 7 CONTINUATION frames"),
     (lambda f, s: f.frame(SETTINGS, 0, 0, struct.pack(">HI", 0x99, 1) * 33), "SETTINGS: too many setting entries"),
 ]
