@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "ca/libctx.h"
 #include "ca/root.h"
 
@@ -40,15 +41,8 @@ struct leaf_cache {
     struct leaf_stats stats;
 };
 
-static uint64_t hash_name(const struct leaf_cache *cache, struct slice name) {
-    uint64_t h = cache->seed;
-    for (size_t i = 0; i < name.n; i++)
-        h = (h ^ (unsigned char)name.p[i]) * 0x100000001b3u;
-    return h ^ h >> 32;
-}
-
 static struct leaf *find(struct leaf_cache *cache, struct slice name) {
-    uint64_t h = hash_name(cache, name);
+    uint64_t h = hash_bytes(cache->seed, name);
     for (struct leaf *l = cache->buckets[h & cache->mask]; l; l = l->chain)
         if (l->hash == h && slice_eq(slice_make(l->name, l->n), name))
             return l;
@@ -103,7 +97,7 @@ static struct leaf *add_leaf(struct leaf_cache *cache, struct slice name) {
         return NULL;
     memcpy(l->name, name.p, name.n);
     l->n = name.n;
-    l->hash = hash_name(cache, name);
+    l->hash = hash_bytes(cache->seed, name);
     l->chain = cache->buckets[l->hash & cache->mask];
     cache->buckets[l->hash & cache->mask] = l;
     cache->stats.names++;

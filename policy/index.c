@@ -1,15 +1,9 @@
+#include "base/hash.h"
 #include "policy/rule.h"
-
-static uint64_t hash(struct slice key, bool suffix) {
-    uint64_t h = suffix ? 0x84222325cbf29ce4u : 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < key.n; i++)
-        h = (h ^ (unsigned char)key.p[i]) * 0x100000001b3u;
-    return h ^ h >> 29;
-}
 
 /* The slot of a key, or the free one where it belongs. */
 static struct index_slot *slot_of(const struct index *ix, struct slice key, bool suffix) {
-    size_t i = hash(key, suffix) & ix->mask;
+    size_t i = hash_bytes(HASH_SEED + suffix, key) & ix->mask;
     while (ix->slots[i].key.p && (ix->slots[i].suffix != suffix || !slice_eq(ix->slots[i].key, key)))
         i = (i + 1) & ix->mask;
     return &ix->slots[i];

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/url.h"
 #include "vault/internal.h"
 #include "vault/wire.h"
@@ -135,11 +136,8 @@ int bindings_put(const struct vault *v, struct msg_out *m) {
 /* --- the worker's side ---------------------------------------------------------------------------------- */
 
 static uint64_t hash_host(struct slice host) {
-    /* the names are the operator's, so no seed is needed; a host that is asked for only looks */
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < host.n; i++)
-        h = (h ^ (unsigned char)host.p[i]) * 0x100000001b3u;
-    return h ^ h >> 29;
+    /* the names are the operator's: who asks for a host only looks */
+    return hash_bytes(HASH_SEED, host);
 }
 
 /* Copies a text of the message to where it stays; the room was measured by the message's length. */

@@ -1,12 +1,10 @@
 #include "vault/lease.h"
 
+#include "base/hash.h"
+
 static size_t lease_place(const struct lease_key *key) {
-    uint64_t h = key->sandbox * 0x9e3779b97f4a7c15u ^ key->origin.port;
-    for (size_t i = 0; i < key->credential.n; i++)
-        h = (h ^ (unsigned char)key->credential.p[i]) * 0x100000001b3u;
-    for (size_t i = 0; i < key->origin.host.n; i++)
-        h = (h ^ (unsigned char)key->origin.host.p[i]) * 0x100000001b3u;
-    return (h ^ h >> 32) % LEASES_MAX;
+    uint64_t h = hash_bytes(key->sandbox * HASH_SEED ^ key->origin.port, key->credential);
+    return hash_bytes(h, key->origin.host) % LEASES_MAX;
 }
 
 static bool lease_is(const struct lease *e, const struct lease_key *key) {

@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "proxy/upstream/dns_channel.h"
 #include "proxy/upstream/hosts_file.h"
 
@@ -117,10 +118,7 @@ static void answer_entry(struct resolve_query *q, const struct entry *e) {
 /* --- the cache ---------------------------------------------------------------------------------------- */
 
 static unsigned bucket_of(struct slice name) {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < name.n; i++)
-        h = (h ^ (unsigned char)name.p[i]) * 16777619u;
-    return h % BUCKETS;
+    return (unsigned)(hash_bytes(HASH_SEED, name) % BUCKETS);
 }
 
 static void entry_free(struct entry *e) {

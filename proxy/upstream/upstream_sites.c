@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "ca/upstream.h"
 #include "proxy/io/http2_io.h"
 #include "proxy/upstream/upstream_parts.h"
@@ -74,10 +75,8 @@ int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) {
 /* --- sites -------------------------------------------------------------------------------------------- */
 
 static unsigned bucket_of(const struct upstream_origin *o) {
-    uint32_t h = 2166136261u ^ o->port ^ (uint32_t)o->scheme << 16;
-    for (size_t i = 0; i < o->host.n; i++)
-        h = (h ^ (unsigned char)o->host.text[i]) * 16777619u;
-    return h % POOL_BUCKETS;
+    uint64_t seed = HASH_SEED ^ o->port ^ (uint64_t)o->scheme << 16;
+    return (unsigned)(hash_bytes(seed, url_host_slice(&o->host)) % POOL_BUCKETS);
 }
 
 static bool same_origin(const struct upstream_origin *a, const struct upstream_origin *b) {
