@@ -8,15 +8,18 @@ static struct slice content_type(const struct facts *f) {
     return SLICE_NONE;
 }
 
+const struct git_request *facts_git(const struct facts *f, struct git_request *own) {
+    if (f->git || f->kind != FACTS_HTTP)
+        return f->git;
+    git_classify(own, f->method, f->path, f->query, content_type(f));
+    return own;
+}
+
 bool facts_git_as_http(const struct facts *f, const char **why) {
     struct git_request own;
-    const struct git_request *git = f->git;
     if (f->kind != FACTS_HTTP)
         return false;
-    if (!git) {
-        git_classify(&own, f->method, f->path, f->query, content_type(f));
-        git = &own;
-    }
+    const struct git_request *git = facts_git(f, &own);
     *why = git->reason;
     return git->kind != GIT_NOT;
 }

@@ -147,6 +147,9 @@ struct facts {
     bool repository_unknown;
 };
 
+/* What base/git_request.h says of a FACTS_HTTP: f->git, or, where nobody has asked yet, *own. */
+const struct git_request *facts_git(const struct facts *f, struct git_request *own);
+
 /* Whether a request that is given as FACTS_HTTP is one that git's servers could take for theirs (base/git_request.h): HTTP's rules
  * never permit it. *why: what is wrong with it, or NULL where nothing is, and it should have been given as git's. */
 bool facts_git_as_http(const struct facts *f, const char **why);

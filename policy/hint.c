@@ -197,7 +197,10 @@ static void find_forge(struct search *h) {
 
 int hint(const struct policy *p, const struct facts *f, const bool *reach, const struct verdict *v,
          struct buf *out, struct verdict *left) {
-    struct search h = {.p = p, .f = f, .reach = reach, .v = *v};
+    struct facts known = *f; /* what every round asks of it is found out once */
+    struct git_request git;
+    known.git = facts_git(f, &git);
+    struct search h = {.p = p, .f = &known, .reach = reach, .v = *v};
     buf_init(&h.lines, POLICY_FILE_MAX);
     buf_init(&h.next, POLICY_FILE_MAX);
     if (!hopeless(&h))
