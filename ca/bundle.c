@@ -15,7 +15,6 @@
 
 #define ROOTS_MAX 4096
 #define READ_SIZE 65536
-#define FILES_MAX 1024 /* further ones may be read twice, which costs time and no more */
 
 /* --- collecting ----------------------------------------------------------------------------------------- */
 
@@ -28,11 +27,8 @@ struct collection {
     } blocks[ROOTS_MAX]; /* in `out` */
     size_t n;
     size_t found; /* new or not */
-    struct {
-        dev_t dev;
-        ino_t ino;
-    } files[FILES_MAX]; /* those read: in directories every file has two names, the second one a hash */
-    size_t nfiles;
+    bool again;   /* a file was read before */
+    struct ca_read *read;
 };
 
 /* What is in `out` already, which nothing but this has written. */
@@ -76,13 +72,14 @@ static int collect(void *arg, struct slice der) {
     return r;
 }
 
-static bool read_before(struct collection *c, const struct stat *st) {
-    for (size_t i = 0; i < c->nfiles; i++)
-        if (c->files[i].ino == st->st_ino && c->files[i].dev == st->st_dev)
+/* In directories every file has two names, the second one a hash. */
+static bool read_before(struct ca_read *read, const struct stat *st) {
+    for (size_t i = 0; read && i < read->n; i++)
+        if (read->files[i].ino == st->st_ino && read->files[i].dev == st->st_dev)
             return true;
-    if (c->nfiles < FILES_MAX) {
-        c->files[c->nfiles].dev = st->st_dev;
-        c->files[c->nfiles++].ino = st->st_ino;
+    if (read && read->n < CA_READ_MAX) {
+        read->files[read->n].dev = st->st_dev;
+        read->files[read->n++].ino = st->st_ino;
     }
     return false;
 }
@@ -99,7 +96,8 @@ static int read_file(struct collection *c, int dirfd, const char *path, struct b
         errno = EINVAL;
         r = ERR_IO;
     }
-    bool again = r == 0 && read_before(c, &st);
+    bool again = r == 0 && read_before(c->read, &st);
+    c->again |= again;
     /* at once for all of it and for the read that finds its end, so that it need not move */
     if (r == 0 && !again && st.st_size < CA_BUNDLE_MAX - READ_SIZE)
         r = buf_reserve(out, (size_t)st.st_size + READ_SIZE, &room);
@@ -196,30 +194,42 @@ static int collect_known(struct collection *c) {
     return r;
 }
 
-int ca_system_roots(struct buf *pem, size_t *count, struct errmsg *msg) {
+/* Some 64 KiB, most of which are never touched. */
+static struct collection *begin(struct buf *pem, struct ca_read *read) {
+    struct collection *c = calloc(1, sizeof *c);
+    if (c) {
+        c->out = pem;
+        c->read = read;
+    }
+    return c;
+}
+
+int ca_system_roots(struct buf *pem, struct ca_read *read, size_t *count, struct errmsg *msg) {
     const char *file = getenv("SSL_CERT_FILE");
     const char *dirs = getenv("SSL_CERT_DIR");
-    struct collection c = {.out = pem};
+    struct collection *c = begin(pem, read);
     bool named = (file && *file) || (dirs && *dirs);
-    int r = named ? collect_named(&c, file, dirs, msg) : collect_known(&c);
+    int r = !c ? ERR_NOMEM : named ? collect_named(c, file, dirs, msg) : collect_known(c);
     if (r && r != ERR_IO)
         errmsg_set(msg, r, "the host's root certificates can't be collected: %s", err_text(r));
     if (count)
-        *count = c.n;
+        *count = c ? c->n : 0;
+    free(c);
     return r;
 }
 
-int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg) {
-    struct collection c = {.out = pem};
-    int r = recall(&c);
+int ca_file_roots(const char *path, struct buf *pem, struct ca_read *read, struct errmsg *msg) {
+    struct collection *c = begin(pem, read);
+    int r = c ? recall(c) : ERR_NOMEM;
     if (r == 0)
-        r = collect_file(&c, AT_FDCWD, path);
+        r = collect_file(c, AT_FDCWD, path);
     if (r == ERR_IO)
         errmsg_errno(msg, r, "%s can't be read", path);
     else if (r)
         errmsg_set(msg, r, "%s: %s", path, err_text(r));
-    else if (c.found == 0)
+    else if (c->found == 0 && !c->again)
         r = errmsg_set(msg, ERR_PARSE, "%s holds no certificate in PEM", path);
+    free(c);
     return r;
 }
 
@@ -236,12 +246,6 @@ int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg) {
 #define JKS_TRUSTED 2
 #define JKS_PHRASE  "Mighty Aphrodite"
 
-struct jks {
-    struct buf *out;
-    uint64_t now_ms;
-    uint32_t n;
-};
-
 static void put_be(struct buf *out, uint64_t v, int bytes) {
     while (bytes-- > 0)
         buf_putc(out, (char)(v >> (8 * bytes)));
@@ -253,7 +257,7 @@ static void put_utf(struct buf *out, const char *ascii) {
 }
 
 static int put_cert(void *arg, struct slice der) {
-    struct jks *j = arg;
+    struct ca_jks *j = arg;
     char alias[32];
     snprintf(alias, sizeof alias, "root-%u", j->n++);
     put_be(j->out, JKS_TRUSTED, 4);
@@ -277,23 +281,25 @@ static int put_digest(struct buf *out, size_t from) {
     return buf_put(out, slice_make(md, sizeof md));
 }
 
-int ca_bundle_jks(struct slice pem, uint64_t now_ms, struct buf *out, struct errmsg *msg) {
-    struct jks j = {.out = out, .now_ms = now_ms};
-    size_t from = buf_len(out);
+int ca_jks_begin(struct ca_jks *j, struct buf *out, size_t bytes, uint64_t now_ms) {
+    *j = (struct ca_jks){.out = out, .from = buf_len(out), .now_ms = now_ms};
     char *room;
     /* at once, or it moves as it grows; base64 is longer than what is put in its place */
-    int r = buf_reserve(out, pem.n, &room);
+    int r = buf_reserve(out, bytes, &room);
     put_be(out, JKS_MAGIC, 4);
     put_be(out, JKS_VERSION, 4);
     put_be(out, 0, 4); /* their number, once it is known */
-    if (r == 0)
-        r = pem_each(pem, put_cert, &j);
-    if (r == 0 && !out->failed) {
-        uint32_t n = htonl(j.n);
-        memcpy(out->data + out->start + from + 8, &n, sizeof n);
-        r = put_digest(out, from);
-    }
-    if (r == 0 && out->failed)
-        r = ERR_LIMIT;
-    return r ? errmsg_set(msg, r, "the Java key store can't be made: %s", err_text(r)) : 0;
+    return r ? r : out->failed ? ERR_LIMIT : 0;
+}
+
+int ca_jks_add(struct ca_jks *j, struct slice pem) {
+    return pem_each(pem, put_cert, j);
+}
+
+int ca_jks_end(struct ca_jks *j) {
+    uint32_t n = htonl(j->n);
+    if (j->out->failed)
+        return ERR_LIMIT;
+    memcpy(j->out->data + j->out->start + j->from + 8, &n, sizeof n);
+    return put_digest(j->out, j->from);
 }

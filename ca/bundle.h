@@ -8,12 +8,26 @@
 #ifndef CA_BUNDLE_H
 #define CA_BUNDLE_H
 
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/slice.h"
 
 #define CA_BUNDLE_MAX (8u << 20) /* bytes of all roots together */
 #define CA_PATHS_MAX  64
+
+/* The files that were read: a second name of one of them adds nothing, and is not read. Zero-initialised is none. What is beyond the
+ * limit may be read twice, which costs time and no more. */
+#define CA_READ_MAX 512
+struct ca_read {
+    struct {
+        dev_t dev;
+        ino_t ino;
+    } files[CA_READ_MAX];
+    size_t n;
+};
 
 /*
  * Appends the host's roots to `pem`, each once, as plain CERTIFICATE blocks without comments. Looked for in
@@ -22,22 +36,33 @@
  *   2. OpenSSL's default file;
  *   3. the files of the known distributions (Debian, Fedora, SUSE, Alpine, Arch, NixOS);
  *   4. OpenSSL's default directory, then /etc/ssl/certs: every certificate in it.
- * *count (may be NULL) gets the number; 0 is no error: a minimal container has none. What can't be read as a
+ * `read` is a record of the files, for further calls that append to the
+ * same `pem`, or NULL. *count (may be NULL) gets the number; 0 is no error: a minimal container has none. What can't be read as a
  * certificate is left out. Returns 0, ERR_LIMIT, ERR_NOMEM, or ERR_IO with a message when SSL_CERT_FILE names
  * what can't be read.
  */
-int ca_system_roots(struct buf *pem, size_t *count, struct errmsg *msg);
+int ca_system_roots(struct buf *pem, struct ca_read *read, size_t *count, struct errmsg *msg);
 
-/* Appends the roots of one PEM file (--upstream-ca) that are not in `pem` yet, cleaned in the same way. ERR_PARSE when there
- * is none in it. */
-int ca_file_roots(const char *path, struct buf *pem, struct errmsg *msg);
+/* Appends the roots of one PEM file (--upstream-ca) that are not in `pem` yet, cleaned in the same way. `read` as above: what is in
+ * there was put into this `pem`. ERR_PARSE when there is none in it. */
+int ca_file_roots(const char *path, struct buf *pem, struct ca_read *read, struct errmsg *msg);
 
 /*
- * Appends the Java key store (JKS, read by Java 8 and later) with each certificate of `pem` as a trusted one;
- * its password is CA_JKS_PASSWORD, as in every JDK. `now_ms` becomes the entries' date.
+ * A Java key store (JKS, read by Java 8 and later) with each certificate of some PEM texts as a trusted one; its password is
+ * CA_JKS_PASSWORD, as in every JDK. In steps, for the host's roots are there long before our own: `begin` (`bytes` of PEM are
+ * expected, `now_ms` becomes the entries' date), `add` as often as needed, `end`. All append to `out`, which is borrowed from the
+ * first to the last. Each returns 0, ERR_LIMIT or ERR_NOMEM; after an error the store is not to be used.
  */
 #define CA_JKS_PASSWORD "changeit"
-int ca_bundle_jks(struct slice pem, uint64_t now_ms, struct buf *out, struct errmsg *msg);
+struct ca_jks {
+    struct buf *out;
+    size_t from; /* where the store begins */
+    uint64_t now_ms;
+    uint32_t n; /* certificates */
+};
+int ca_jks_begin(struct ca_jks *j, struct buf *out, size_t bytes, uint64_t now_ms);
+int ca_jks_add(struct ca_jks *j, struct slice pem);
+int ca_jks_end(struct ca_jks *j);
 
 /* Absolute, real paths, each once; those beyond CA_PATHS_MAX are left out. Zero-initialised is empty. */
 struct ca_paths {

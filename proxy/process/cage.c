@@ -22,8 +22,9 @@ struct cage {
 };
 
 /* All that sandbox_trust borrows. */
-struct trust {
-    struct buf bundle, jks;
+struct cage_trust {
+    struct buf bundle, store;
+    struct ca_jks jks; /* into `store` */
     struct ca_paths bundles, javas;
     const char *bundle_paths[CA_PATHS_MAX + 1];
     struct sandbox_overlay overlays[CA_PATHS_MAX];
@@ -114,52 +115,66 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
     return r;
 }
 
-static int collect_roots(struct trust *t, struct slice ca_pem, char *const *env) {
+static int collect_roots(struct cage_trust *t, struct ca_read *read, char *const *env) {
     const char *files[32];
     size_t n = environ_roots(env, files, sizeof files / sizeof files[0]);
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         /* a variable that names nothing readable was of no use before either */
         struct errmsg ignored;
-        (void)ca_file_roots(files[i], &t->bundle, &ignored);
+        (void)ca_file_roots(files[i], &t->bundle, read, &ignored);
     }
-    if (r == 0)
-        r = buf_put(&t->bundle, ca_pem);
-    if (r == 0)
-        r = ca_bundle_paths(&t->bundles);
+    int r = ca_bundle_paths(&t->bundles);
     for (size_t i = 0; i < t->bundles.n; i++)
         t->bundle_paths[i] = t->bundles.list[i];
     return r;
 }
 
-static int collect_javas(struct trust *t, char *const *env, struct errmsg *msg) {
+static int collect_javas(struct cage_trust *t, char *const *env) {
     int r = ca_java_paths(environ_get(env, "JAVA_HOME"), environ_get(env, "PATH"), environ_get(env, "HOME"),
                           &t->javas);
     if (r == 0 && t->javas.n)
-        r = ca_bundle_jks(buf_slice(&t->bundle), clock_wall_ms(), &t->jks, msg);
-    for (size_t i = 0; r == 0 && i < t->javas.n; i++)
-        t->overlays[i] = (struct sandbox_overlay){t->javas.list[i], buf_slice(&t->jks)};
+        r = ca_jks_begin(&t->jks, &t->store, buf_len(&t->bundle), clock_wall_ms());
+    if (r == 0 && t->javas.n)
+        r = ca_jks_add(&t->jks, buf_slice(&t->bundle));
     return r;
 }
 
-int cage_trust(struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
-               struct sandbox *sb, struct errmsg *msg) {
-    struct trust t = {.bundle_paths = {NULL}, .bundle = p->roots};
+int cage_gather(struct prepared *p, char *const *env, struct cage_trust **out, struct errmsg *msg) {
+    struct cage_trust *t = calloc(1, sizeof *t);
+    if (!t)
+        return errmsg_set(msg, ERR_NOMEM, "out of memory");
+    t->bundle = p->roots;
     buf_init(&p->roots, CA_BUNDLE_MAX);
-    buf_init(&t.jks, 2 * CA_BUNDLE_MAX);
-    int r = collect_roots(&t, ca_pem, env);
-    if (r < 0)
-        errmsg_set(msg, r, "trusted roots: %s", err_text(r));
+    buf_init(&t->store, 2 * CA_BUNDLE_MAX);
+    int r = collect_roots(t, &p->read, env);
     if (r == 0)
-        r = collect_javas(&t, env, msg);
-    if (r == 0) {
-        struct sandbox_trust trust = {ca_pem,         ca_hash,    buf_slice(&t.bundle),
-                                      t.bundle_paths, t.overlays, t.javas.n};
-        r = sandbox_trust(sb, &trust, msg);
-    }
-    ca_paths_release(&t.bundles);
-    ca_paths_release(&t.javas);
-    buf_release(&t.bundle);
-    buf_release(&t.jks);
-    return r;
+        r = collect_javas(t, env);
+    *out = t;
+    return r < 0 ? errmsg_set(msg, r, "trusted roots: %s", err_text(r)) : 0;
+}
+
+int cage_trust(struct cage_trust *t, struct slice ca_pem, uint32_t ca_hash, struct sandbox *sb,
+               struct errmsg *msg) {
+    int r = buf_put(&t->bundle, ca_pem);
+    if (r == 0 && t->javas.n)
+        r = ca_jks_add(&t->jks, ca_pem);
+    if (r == 0 && t->javas.n)
+        r = ca_jks_end(&t->jks);
+    if (r < 0)
+        return errmsg_set(msg, r, "trusted roots: %s", err_text(r));
+    for (size_t i = 0; i < t->javas.n; i++)
+        t->overlays[i] = (struct sandbox_overlay){t->javas.list[i], buf_slice(&t->store)};
+    struct sandbox_trust trust = {ca_pem,          ca_hash,     buf_slice(&t->bundle),
+                                  t->bundle_paths, t->overlays, t->javas.n};
+    return sandbox_trust(sb, &trust, msg);
+}
+
+void cage_trust_free(struct cage_trust *t) {
+    if (!t)
+        return;
+    ca_paths_release(&t->bundles);
+    ca_paths_release(&t->javas);
+    buf_release(&t->bundle);
+    buf_release(&t->store);
+    free(t);
 }

@@ -16,11 +16,19 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
                struct sandbox *sb, struct errmsg *msg) MUST_CHECK;
 
 /*
- * Tells it what to trust: the host's roots, those that the user's variables name, and ours, `ca_pem`, whose subject has the hash
- * `ca_hash`; for Java the same in its own form. The command does not run yet (sandbox_ready). Takes p->roots, which nobody needs any
- * more. 0, or what sandbox_trust returns.
+ * What it is to trust, in two steps, for all but our own CA is known before the keeper has told that.
+ *
+ * cage_gather: the host's roots, those that the user's variables name, where they belong, and for Java the same in its own form.
+ * Takes p->roots, which must have been handed to whoever needs it. *out is due to cage_trust_free, also after an error (then NULL,
+ * or what there was). 0, ERR_NOMEM, ERR_LIMIT.
+ *
+ * cage_trust: adds ours, `ca_pem`, whose subject has the hash `ca_hash`, and tells the sandbox, whose command does not run yet
+ * (sandbox_ready). Once. 0, or what sandbox_trust returns.
  */
-int cage_trust(struct prepared *p, struct slice ca_pem, uint32_t ca_hash, char *const *env,
-               struct sandbox *sb, struct errmsg *msg) MUST_CHECK;
+struct cage_trust;
+int cage_gather(struct prepared *p, char *const *env, struct cage_trust **out, struct errmsg *msg) MUST_CHECK;
+int cage_trust(struct cage_trust *t, struct slice ca_pem, uint32_t ca_hash, struct sandbox *sb,
+               struct errmsg *msg) MUST_CHECK;
+void cage_trust_free(struct cage_trust *t);
 
 #endif

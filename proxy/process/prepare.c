@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "ca/bundle.h"
 #include "netns/names.h"
 #include "proxy/flow/engine.h"
 #include "proxy/upstream/proxyenv.h"
@@ -160,7 +159,7 @@ static int prepare_extra(struct prepared *p, struct buf *out) {
     struct errmsg msg;
     int r = 0;
     for (size_t i = 0; i < p->config->upstream_cas.n; i++) {
-        int one = ca_file_roots(p->config->upstream_cas.list[i], &p->extra, &msg);
+        int one = ca_file_roots(p->config->upstream_cas.list[i], &p->extra, NULL, &msg);
         if (one < 0) {
             errmsg_prefix(&msg, "--upstream-ca");
             r = complain(out, one, &msg);
@@ -170,7 +169,7 @@ static int prepare_extra(struct prepared *p, struct buf *out) {
 }
 
 int prepare_roots(struct prepared *p, struct errmsg *msg) {
-    return ca_system_roots(&p->roots, NULL, msg);
+    return ca_system_roots(&p->roots, &p->read, NULL, msg);
 }
 
 static int prepare_state(struct prepared *p, struct buf *out) {

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "ca/bundle.h"
 #include "proxy/process/config.h"
 #include "vault/vault.h"
 
@@ -40,8 +41,9 @@ struct prepared {
     struct buf vault_text; /* the file; what the keeper parses is the very text that was checked here */
     char redis_path
         [108]; /* the unix socket of --redis; "": none. config->redis itself is hidden once the scribe has it */
-    struct buf roots; /* PEM: the host's, from prepare_roots */
-    struct buf extra; /* PEM: --upstream-ca */
+    struct buf roots;    /* PEM: the host's, from prepare_roots */
+    struct ca_read read; /* the files that they are from */
+    struct buf extra;    /* PEM: --upstream-ca */
     struct prepared_sandbox sandbox;
 };
 

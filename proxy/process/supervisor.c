@@ -44,6 +44,7 @@ struct supervisor {
     const struct sandbox_inherit *inherit;
     struct prepared prepared;
     struct children children;
+    struct cage_trust *trust; /* until the sandbox has it */
     struct sandbox sandbox;
     bool sandboxed;       /* `sandbox` has to be released */
     bool made;            /* … and waits for sandbox_exec */
@@ -330,7 +331,9 @@ static void on_keeper_ready(void *arg, struct slice ca_pem, uint32_t ca_hash) {
     if (r < 0)
         errmsg_set(&msg, r, "credentials can't be granted: %s", err_text(r));
     else
-        r = cage_trust(&s->prepared, ca_pem, ca_hash, environ, &s->sandbox, &msg);
+        r = cage_trust(s->trust, ca_pem, ca_hash, &s->sandbox, &msg);
+    cage_trust_free(s->trust);
+    s->trust = NULL;
     if (r < 0)
         no_sandbox(s, r, &msg);
 }
@@ -379,6 +382,8 @@ static int start(struct supervisor *s, struct errmsg *msg) {
         begin_sandbox(s);
     if (r == 0 && s->phase == PHASE_STARTING && (r = prepare_roots(&s->prepared, msg)) == 0)
         r = children_start_others(&s->children, msg);
+    if (r == 0 && s->phase == PHASE_STARTING)
+        r = cage_gather(&s->prepared, environ, &s->trust, msg);
     hide(s->config->redis);
     return r;
 }
@@ -414,6 +419,7 @@ static void supervisor_release(struct supervisor *s) {
     signals_stop();
     if (s->base)
         event_base_free(s->base);
+    cage_trust_free(s->trust);
     prepare_release(&s->prepared);
 }
 

@@ -85,7 +85,7 @@ static void test_named_roots(void **state) {
     put_file(in(s->path, "bundle"), parts, sizeof parts / sizeof *parts);
     setenv("SSL_CERT_FILE", in(s->path, "bundle"), 1);
     buf_init(&pem, CA_BUNDLE_MAX);
-    assert_int_equal(ca_system_roots(&pem, &n, NULL), 0);
+    assert_int_equal(ca_system_roots(&pem, NULL, &n, NULL), 0);
     assert_int_equal(n, 2);
     assert_int_equal(count(buf_slice(&pem), "BEGIN CERTIFICATE"), 2);
     assert_int_equal(count(buf_slice(&pem), "PRIVATE KEY"), 0);
@@ -95,12 +95,12 @@ static void test_named_roots(void **state) {
     put_file(in(s->other_path, "more"), parts + 6, 1);
     setenv("SSL_CERT_DIR", s->other_path, 1);
     buf_clear(&pem);
-    assert_int_equal(ca_system_roots(&pem, &n, NULL), 0);
+    assert_int_equal(ca_system_roots(&pem, NULL, &n, NULL), 0);
     assert_int_equal(n, 2);
 
     setenv("SSL_CERT_FILE", "/nonexistent", 1);
     struct errmsg msg = {""};
-    assert_int_equal(ca_system_roots(&pem, &n, &msg), ERR_IO);
+    assert_int_equal(ca_system_roots(&pem, NULL, &n, &msg), ERR_IO);
     assert_non_null(strstr(msg.text, "/nonexistent"));
     buf_release(&pem);
 }
@@ -146,7 +146,7 @@ static void test_forms(void **state) {
             ca_root_pem(s->other), SLICE("-----BEGIN CERTIFICATE-----\nMIIB")};
         put_file(in(s->path, "bundle"), parts, 3);
         buf_init(&pem, CA_BUNDLE_MAX);
-        assert_int_equal(ca_file_roots(in(s->path, "bundle"), &pem, &msg), 0);
+        assert_int_equal(ca_file_roots(in(s->path, "bundle"), &pem, NULL, &msg), 0);
         /* whatever is wrong with the first one, the second one is found, in our own form */
         assert_int_equal(count(buf_slice(&pem), "BEGIN CERTIFICATE"), 1 + cases[i].found);
         assert_true(slice_ends(buf_slice(&pem), ca_root_pem(s->other)));
@@ -161,15 +161,39 @@ static void test_file_roots(void **state) {
     struct buf pem;
     struct errmsg msg = {""};
     buf_init(&pem, CA_BUNDLE_MAX);
-    assert_int_equal(ca_file_roots(in(s->path, CA_CERT_FILE), &pem, &msg), 0);
+    assert_int_equal(ca_file_roots(in(s->path, CA_CERT_FILE), &pem, NULL, &msg), 0);
     assert_true(slice_eq(buf_slice(&pem), ca_root_pem(s->root)));
     /* what is there already is not put there again, and was found all the same */
-    assert_int_equal(ca_file_roots(in(s->path, CA_CERT_FILE), &pem, &msg), 0);
+    assert_int_equal(ca_file_roots(in(s->path, CA_CERT_FILE), &pem, NULL, &msg), 0);
     assert_true(slice_eq(buf_slice(&pem), ca_root_pem(s->root)));
-    assert_int_equal(ca_file_roots(in(s->path, CA_KEY_FILE), &pem, &msg), ERR_PARSE);
+    assert_int_equal(ca_file_roots(in(s->path, CA_KEY_FILE), &pem, NULL, &msg), ERR_PARSE);
     assert_non_null(strstr(msg.text, "holds no certificate"));
-    assert_int_equal(ca_file_roots(in(s->path, "none"), &pem, &msg), ERR_IO);
-    assert_int_equal(ca_file_roots(s->path, &pem, &msg), ERR_IO);
+    assert_int_equal(ca_file_roots(in(s->path, "none"), &pem, NULL, &msg), ERR_IO);
+    assert_int_equal(ca_file_roots(s->path, &pem, NULL, &msg), ERR_IO);
+    buf_release(&pem);
+}
+
+/* What the record of files has is not read: here it was of another text, so nothing is found, which is no error. */
+static void test_read_before(void **state) {
+    struct state *s = *state;
+    struct buf pem;
+    struct errmsg msg = {""};
+    static struct ca_read read;
+    char second[96];
+    snprintf(second, sizeof second, "%s/more", s->other_path);
+    assert_int_equal(symlink(in(s->path, CA_CERT_FILE), second), 0);
+    buf_init(&pem, CA_BUNDLE_MAX);
+    setenv("SSL_CERT_FILE", in(s->path, CA_CERT_FILE), 1);
+    assert_int_equal(ca_system_roots(&pem, &read, NULL, NULL), 0);
+    assert_int_equal(read.n, 1);
+    buf_clear(&pem);
+    assert_int_equal(ca_file_roots(second, &pem, &read, &msg), 0);
+    assert_int_equal(buf_len(&pem), 0);
+    assert_int_equal(ca_file_roots(in(s->other_path, CA_CERT_FILE), &pem, &read, &msg), 0);
+    assert_true(slice_eq(buf_slice(&pem), ca_root_pem(s->other)));
+    read.n = 0;
+    assert_int_equal(ca_file_roots(second, &pem, &read, &msg), 0);
+    assert_true(slice_ends(buf_slice(&pem), ca_root_pem(s->root)));
     buf_release(&pem);
 }
 
@@ -190,7 +214,7 @@ static void test_host_roots(void **state) {
     size_t n = 0, seen = 0;
     SSL_CTX *ctx = NULL;
     buf_init(&pem, CA_BUNDLE_MAX);
-    assert_int_equal(ca_system_roots(&pem, &n, NULL), 0);
+    assert_int_equal(ca_system_roots(&pem, NULL, &n, NULL), 0);
     assert_int_equal(ca_upstream_new(buf_slice(&pem), ca_root_pem(s->root), &ctx, NULL), 0);
     for (int round = 0; round < 2; round++) {
         BIO *bio = BIO_new_mem_buf(buf_slice(&pem).p, (int)buf_len(&pem));
@@ -220,6 +244,15 @@ static uint64_t be(struct slice s, size_t at, size_t n) {
     return v;
 }
 
+/* `pem` as a key store. */
+static int make_jks(struct slice pem, uint64_t now_ms, struct buf *out) {
+    struct ca_jks j;
+    int r = ca_jks_begin(&j, out, pem.n, now_ms);
+    if (r == 0)
+        r = ca_jks_add(&j, pem);
+    return r ? r : ca_jks_end(&j);
+}
+
 static void test_jks(void **state) {
     struct state *s = *state;
     struct buf pem, jks;
@@ -227,7 +260,7 @@ static void test_jks(void **state) {
     buf_init(&jks, CA_BUNDLE_MAX);
     buf_put(&pem, ca_root_pem(s->root));
     buf_put(&pem, ca_root_pem(s->other));
-    assert_int_equal(ca_bundle_jks(buf_slice(&pem), 1234567890123, &jks, NULL), 0);
+    assert_int_equal(make_jks(buf_slice(&pem), 1234567890123, &jks), 0);
     struct slice b = buf_slice(&jks);
     assert_int_equal(be(b, 0, 4), 0xfeedfeed);
     assert_int_equal(be(b, 4, 4), 2);
@@ -254,7 +287,7 @@ static void test_jks(void **state) {
 
     struct buf small;
     buf_init(&small, 400);
-    assert_int_equal(ca_bundle_jks(buf_slice(&pem), 0, &small, NULL), ERR_LIMIT);
+    assert_int_equal(make_jks(buf_slice(&pem), 0, &small), ERR_LIMIT);
     buf_release(&small);
     buf_release(&pem);
     buf_release(&jks);
@@ -268,7 +301,7 @@ static void test_keytool(void **state) {
     if (access("/usr/bin/keytool", X_OK) < 0)
         skip();
     buf_init(&jks, CA_BUNDLE_MAX);
-    assert_int_equal(ca_bundle_jks(ca_root_pem(s->root), 1700000000000, &jks, NULL), 0);
+    assert_int_equal(make_jks(ca_root_pem(s->root), 1700000000000, &jks), 0);
     struct slice part = buf_slice(&jks);
     put_file(in(s->path, "bundle"), &part, 1);
     snprintf(command, sizeof command,
@@ -436,6 +469,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_named_roots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_roots, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_read_before, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_host_roots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_jks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_keytool, set_up, tear_down),
