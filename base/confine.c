@@ -4,17 +4,16 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/landlock.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/filter.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CONFINE_FILTER 0
@@ -116,153 +115,12 @@ static int confine_landlock(enum confine_role role, struct errmsg *msg) {
     return r < 0 ? errmsg_errno(msg, ERR_IO, "Landlock") : 0;
 }
 
-/* What every role needs to run a loop over descriptors it has. */
-static const int calls_common[] = {
-    SCMP_SYS(read),
-    SCMP_SYS(write),
-    SCMP_SYS(readv),
-    SCMP_SYS(writev),
-    SCMP_SYS(recvfrom),
-    SCMP_SYS(recvmsg),
-    SCMP_SYS(sendto),
-    SCMP_SYS(sendmsg),
-    SCMP_SYS(close),
-    SCMP_SYS(shutdown),
-    SCMP_SYS(fcntl),
-    SCMP_SYS(fstat),
-    SCMP_SYS(lseek),
-    SCMP_SYS(poll),
-    SCMP_SYS(ppoll),
-    SCMP_SYS(epoll_create1),
-    SCMP_SYS(epoll_ctl),
-    SCMP_SYS(epoll_wait),
-    SCMP_SYS(epoll_pwait),
-    SCMP_SYS(epoll_pwait2),
-    SCMP_SYS(eventfd2),
-    SCMP_SYS(timerfd_create),
-    SCMP_SYS(timerfd_settime),
-    SCMP_SYS(munmap),
-    SCMP_SYS(mremap),
-    SCMP_SYS(madvise),
-    SCMP_SYS(brk),
-    SCMP_SYS(mlock),
-    SCMP_SYS(munlock),
-    SCMP_SYS(futex),
-    SCMP_SYS(clock_gettime),
-    SCMP_SYS(clock_nanosleep),
-    SCMP_SYS(nanosleep),
-    SCMP_SYS(gettimeofday),
-    SCMP_SYS(time),
-    SCMP_SYS(getpid),
-    SCMP_SYS(gettid),
-    SCMP_SYS(getppid),
-    SCMP_SYS(getuid),
-    SCMP_SYS(geteuid),
-    SCMP_SYS(getgid),
-    SCMP_SYS(getegid),
-    SCMP_SYS(getrandom),
-    SCMP_SYS(exit),
-    SCMP_SYS(exit_group),
-    SCMP_SYS(rt_sigaction),
-    SCMP_SYS(rt_sigprocmask),
-    SCMP_SYS(rt_sigreturn),
-    SCMP_SYS(sigaltstack),
-    SCMP_SYS(restart_syscall),
-    SCMP_SYS(sched_yield),
-    SCMP_SYS(getrusage),
-    SCMP_SYS(sysinfo),
-    SCMP_SYS(uname),
-    SCMP_SYS(rseq),
-    SCMP_SYS(set_robust_list),
-    SCMP_SYS(dup),
-    SCMP_SYS(getsockopt),
-    SCMP_SYS(getsockname),
-    SCMP_SYS(getpeername),
-    SCMP_SYS(sched_getaffinity),
-    SCMP_SYS(tgkill),
-    SCMP_SYS(newfstatat),
-};
-
-static const int calls_network[] = {
-    SCMP_SYS(accept4),  SCMP_SYS(connect),  SCMP_SYS(setsockopt),
-    SCMP_SYS(recvmmsg), SCMP_SYS(sendmmsg), SCMP_SYS(bind),
-};
-
-static const int calls_scribe[] = {SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(ftruncate)};
-
-/* What no role of ours ever calls: whoever calls it runs somebody else's code. */
-static const int calls_deadly[] = {
-    SCMP_SYS(execve),
-    SCMP_SYS(execveat),
-    SCMP_SYS(ptrace),
-    SCMP_SYS(process_vm_readv),
-    SCMP_SYS(fork),
-    SCMP_SYS(vfork),
-    SCMP_SYS(process_vm_writev),
-    SCMP_SYS(mount),
-    SCMP_SYS(setns),
-    SCMP_SYS(unshare),
-    SCMP_SYS(bpf),
-    SCMP_SYS(io_uring_setup),
-    SCMP_SYS(kexec_load),
-    SCMP_SYS(init_module),
-    SCMP_SYS(pidfd_getfd),
-    SCMP_SYS(userfaultfd),
-};
-
-static int allow(scmp_filter_ctx ctx, const int *calls, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 0) < 0)
-            return -1;
-    return 0;
-}
-
-static int allow_socket(scmp_filter_ctx ctx, int family) {
-    return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
-                            SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family));
-}
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static int confine_rules(scmp_filter_ctx ctx, enum confine_role role) {
-    for (size_t i = 0; i < COUNT(calls_deadly); i++)
-        if (seccomp_rule_add(ctx, SCMP_ACT_KILL_PROCESS, calls_deadly[i], 0) < 0)
-            return -1;
-    if (allow(ctx, calls_common, COUNT(calls_common)) < 0)
-        return -1;
-    /* memory is never both new and executable */
-    if (seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) <
-            0 ||
-        seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
-                         SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) < 0)
-        return -1;
-    if (seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-                         SCMP_A1(SCMP_CMP_EQ, 0x541b /* FIONREAD */)) < 0 ||
-        seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-                         SCMP_A1(SCMP_CMP_EQ, 0x5421 /* FIONBIO */)) < 0)
-        return -1;
-    if (role == CONFINE_KEEPER)
-        return 0;
-    if (allow(ctx, calls_network, COUNT(calls_network)) < 0 || allow_socket(ctx, AF_INET) < 0 ||
-        allow_socket(ctx, AF_INET6) < 0)
-        return -1;
-    if (role == CONFINE_SCRIBE)
-        return allow_socket(ctx, AF_UNIX) < 0 || allow(ctx, calls_scribe, COUNT(calls_scribe)) < 0 ? -1 : 0;
-    return 0;
-}
-
 static int confine_filter(enum confine_role role, struct errmsg *msg) {
-    if (!CONFINE_FILTER)
+    static const enum filter filters[] = {
+        [CONFINE_WORKER] = FILTER_WORKER, [CONFINE_KEEPER] = FILTER_KEEPER, [CONFINE_SCRIBE] = FILTER_SCRIBE};
+    if (!CONFINE_FILTER || filter_load(filters[role]) == 0)
         return 0;
-    /* what is not listed fails with EPERM: a library's probe for a newer call then takes its older way */
-    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    if (!ctx)
-        return errmsg_set(msg, ERR_NOMEM, "seccomp filter: out of memory");
-    int r = confine_rules(ctx, role);
-    if (r == 0)
-        r = seccomp_load(ctx);
-    seccomp_release(ctx);
-    return r < 0 ? errmsg_set(msg, ERR_UNSUPPORTED, "seccomp filter can't be loaded: %s", strerror(-r)) : 0;
+    return errmsg_errno(msg, ERR_UNSUPPORTED, "seccomp filter can't be loaded");
 }
 
 int confine_role(enum confine_role role, struct errmsg *msg) {

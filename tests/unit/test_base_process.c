@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/confine.h"
+#include "base/filter_rules.h"
 #include "base/heap.h"
 #include "base/msg.h"
 #include "base/secret.h"
@@ -204,6 +205,26 @@ static void confinement(void **state) {
 }
 #endif
 
+/* What was made at build time is what libseccomp makes of the rules now. */
+static void filters_are_the_rules(void **state) {
+    (void)state;
+    for (int which = 0; which < FILTER_COUNT; which++) {
+        static char bytes[65536];
+        struct sock_fprog program = filter_program((enum filter)which);
+        scmp_filter_ctx ctx = filter_rules((enum filter)which);
+        int fd = memfd_create("filter", MFD_CLOEXEC);
+        assert_non_null(ctx);
+        assert_true(fd >= 0);
+        assert_int_equal(seccomp_export_bpf(ctx, fd), 0);
+        ssize_t n = pread(fd, bytes, sizeof bytes, 0);
+        assert_true(program.len > 20);
+        assert_int_equal(n, program.len * sizeof program.filter[0]);
+        assert_memory_equal(bytes, program.filter, (size_t)n);
+        seccomp_release(ctx);
+        close(fd);
+    }
+}
+
 static void orphan_does_not_start(void **state) {
     (void)state;
     struct errmsg msg;
@@ -255,7 +276,7 @@ int main(void) {
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(the_heap_gives_back),      cmocka_unit_test(confinement),
 #endif
-        cmocka_unit_test(orphan_does_not_start),
+        cmocka_unit_test(filters_are_the_rules),    cmocka_unit_test(orphan_does_not_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
