@@ -267,6 +267,13 @@ enum tri condition_header(const struct facts *f, struct slice name, struct slice
     return found;
 }
 
+bool condition_names_header(const struct condition *first, struct slice name) {
+    for (const struct condition *c = first; c; c = c->next)
+        if (c->subject == TREE_HEADER && header_alike(c->name, name))
+            return true;
+    return false;
+}
+
 /* Undoes '+' and percent encoding. False: it is malformed, has a control character, or is too long. */
 static bool decode(struct slice s, char *text, size_t size, struct slice *out) {
     size_t n = 0;

@@ -97,6 +97,9 @@ enum tri condition_holds(const struct condition *c, const struct facts *f, struc
 /* The one value of a header. TRI_NO: there is none; TRI_UNKNOWN: more than one, or headers are not known. */
 enum tri condition_header(const struct facts *f, struct slice name, struct slice *out);
 
+/* Is one of a rule's conditions on a header of this name, in whatever spelling? */
+bool condition_names_header(const struct condition *first, struct slice name);
+
 /* The one value of a query parameter, decoded into `text` (CONDITION_TEXT_MAX, or more for graphql). */
 enum tri condition_query(const struct facts *f, struct slice name, char *text, size_t size,
                          struct slice *out);

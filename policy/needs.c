@@ -94,3 +94,16 @@ uint64_t policy_most(const struct policy *p, const struct facts *f, bool blob) {
     }
     return most == UINT64_MAX ? 0 : most;
 }
+
+bool policy_asks_header(const struct policy *p, const struct facts *f, struct slice name) {
+    struct request q;
+    struct verdict v;
+    struct body_view view = {.read = false};
+    if (!judge_prepare(&q, p, f, NULL, &view, &v))
+        return false;
+    for (size_t l = 0; l < q.nlists; l++)
+        for (uint32_t k = 0; k < q.lists[l]->n; k++)
+            if (condition_names_header(p->rules[q.lists[l]->rules[k]].conditions, name))
+                return true;
+    return false;
+}

@@ -161,6 +161,9 @@ bool policy_limits_fetch(const struct policy *p, const struct facts *f);
  * are. `f` is about a push. */
 bool policy_may_push_to(const struct policy *p, const struct facts *f, struct slice ref);
 
+/* Whether a rule about the request's origin has a condition on a header field of this name, in whatever spelling. */
+bool policy_asks_header(const struct policy *p, const struct facts *f, struct slice name);
+
 /* What rules there are about an origin (facts' scheme, host and port), whatever they say of it. */
 struct policy_about {
     bool tunnels; /* some pass its TLS through unread */

@@ -316,15 +316,17 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
         x->client->want_body(x, false);
 }
 
-/* There are servers that merge them into the head: one that stands there already would be another value than was judged. */
-static void go_strip_repeated(const struct xchg *x, struct http_field *trailers, size_t n) {
+/* There are servers that merge them into the head (which RFC 9110, 6.5.1, leaves to what a field's definition says): one that
+ * stands there already, or that the policy has a condition on, would be another value than was judged. */
+static void go_strip_judged(const struct xchg *x, struct http_field *trailers, size_t n) {
     for (size_t i = 0; i < n; i++)
-        trailers[i].hop |= http_find_name(x->req.fields, x->req.nfields, trailers[i].name, NULL) != NULL;
+        trailers[i].hop |= http_find_name(x->req.fields, x->req.nfields, trailers[i].name, NULL) != NULL ||
+                           policy_asks_header(x->box->policy, &x->facts, trailers[i].name);
 }
 
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
     xchg_strip(x, trailers, n);
-    go_strip_repeated(x, trailers, n);
+    go_strip_judged(x, trailers, n);
     x->trailers |= n > 0;
     x->server->end(x, trailers, n, x->corked);
     if (x->send_phase == SEND_BODY)

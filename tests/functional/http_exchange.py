@@ -5,6 +5,7 @@ import time
 
 import client
 import exeat
+import h2
 import tap
 from pki import Pki
 from servers import RawServer, chunked, response
@@ -176,6 +177,29 @@ def bodies_of_both_framings_arrive_whole_with_trailers(t):
     tap.equal(server.requests[1].trailers, ["X-Sum: 7"])
     sent = sorted(o["sent"] for o in r.outcomes())
     tap.equal(sent, [4, 10])
+
+
+@tap.test
+def a_trailer_of_a_name_that_the_policy_judges_by_goes_no_further(t):
+    policy = POLICY + ('deny POST https://a.test/** where header X-Kind == evil\n'
+                       'allow PUT https://a.test/** where header X-Only != no\n'
+                       'deny POST https://b.test/** where header X-Else == evil\n')
+    trailers = [("X-Kind", "evil"), ("x_kind", "evil"), ("X-Only", "no"), ("X-Else", "evil"), ("X-Sum", "7")]
+    r, server = through(t, [h2.CLIENT, '''
+        trailers = %r
+        c = tls("a.test")
+        c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n1\\r\\na\\r\\n0\\r\\n" +
+               "".join("%%s: %%s\\r\\n" %% field for field in trailers) + "\\r\\n")
+        report(c.answer().status)
+        report(c.get("/ok", method="POST", extra="X-Kind: evil\\r\\nContent-Length: 0\\r\\n").status)
+        c = h2("a.test")
+        s = c.request("/ok", method="POST", end=False)
+        c.data(s, b"a")
+        c.headers(s, [(name.lower(), value) for name, value in trailers])
+        report(c.answer(s).status)
+    ''' % trailers], answer=response(200, "ok"), policy=policy)
+    tap.equal(r.reports, [200, 403, 200])
+    tap.equal([q.trailers for q in server.requests], [["X-Else: evil", "X-Sum: 7"], ["x-else: evil", "x-sum: 7"]])
 
 
 # ---- early answers ----
