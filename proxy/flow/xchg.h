@@ -253,8 +253,9 @@ void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n
 /* No answer will come, or none that can be understood. */
 void xchg_answer_broken(struct xchg *x, int status, const char *code, const char *reason);
 void xchg_answer_malformed(struct xchg *x, enum http_refusal why);
-/* The connection ended before an answer: once more, if that may be. */
-void xchg_answer_lost(struct xchg *x);
+/* The connection, or its stream, ended before an answer: once more, if that may be; else the reason says what is known of the
+ * request. `unseen`: as in xchg_retry(). */
+void xchg_answer_lost(struct xchg *x, const char *why, bool unseen);
 /* The upstream takes bytes again; it takes no more at all; it let the deadline pass. */
 void xchg_upstream_drained(struct xchg *x);
 void xchg_upstream_deaf(struct xchg *x);

@@ -185,14 +185,16 @@ void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n
 
 /* ---- the upstream's connection ---- */
 
-void xchg_answer_lost(struct xchg *x) {
-    if (xchg_retry(x, false))
+void xchg_answer_lost(struct xchg *x, const char *why, bool unseen) {
+    char text[256];
+    if (xchg_retry(x, unseen))
         return;
-    xchg_answer_broken(
-        x, 502, "upstream-closed",
-        x->pooled ? "the upstream ended the connection without an answer"
-                  : "the upstream ended the connection without an answer; whether it has acted on the "
-                    "request is not known, so it was not sent again");
+    const char *then = unseen ? "; it has not acted on the request"
+                       : x->pooled
+                           ? ""
+                           : "; whether it has acted on the request is not known, so it was not sent again";
+    snprintf(text, sizeof text, "%s%s", why, then);
+    xchg_answer_broken(x, 502, "upstream-closed", text);
 }
 
 void xchg_upstream_drained(struct xchg *x) {

@@ -154,7 +154,7 @@ static void up1_body(struct xchg *x, struct slice in) {
 static void up1_ended(struct xchg *x) {
     enum io_end end = x->link->io->end;
     if (x->answer_phase < ANSWER_HELD) {
-        xchg_answer_lost(x);
+        xchg_answer_lost(x, "the upstream ended the connection without an answer", false);
         return;
     }
     if (http1_body_eof(&x->up_body) || end == IO_END_RESET || end == IO_END_BROKEN) {

@@ -162,8 +162,8 @@ static void on_lost(void *arg, const char *why, bool unseen) {
         xchg_end(x, true);
     else if (x->answer_phase >= ANSWER_HELD)
         xchg_answer_broken(x, 502, "upstream-truncated", why);
-    else if (!xchg_retry(x, unseen))
-        xchg_answer_broken(x, 502, "upstream-closed", why);
+    else
+        xchg_answer_lost(x, why, unseen);
 }
 
 static void on_drained(void *arg) {
