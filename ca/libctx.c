@@ -26,7 +26,9 @@ static const struct passed {
     {OSSL_OP_CIPHER,
      NULL,
      {"AES-128-GCM", "AES-256-GCM", "AES-128-CCM", "AES-256-CCM", "AES-128-CBC", "AES-256-CBC",
-      "ChaCha20-Poly1305"}},
+      "ChaCha20-Poly1305",
+      /* what a system's setting may ask for instead */
+      "ARIA-128-GCM", "ARIA-256-GCM", "CAMELLIA-128-CBC", "CAMELLIA-256-CBC"}},
     {OSSL_OP_MAC, NULL, {"HMAC"}},
     {OSSL_OP_KDF, NULL, {"HKDF", "TLS"}},
     /* keys of certificates, of the groups in which keys are agreed on, and of a ticket's proof */
