@@ -1,6 +1,10 @@
 /* io: both ends of a connection, in the clear, and what they have in common with TLS. */
 #include "tests/unit/io_support.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
 static void test_clear(void **state) {
     struct end a, b;
     (void)state;
@@ -288,6 +292,146 @@ static void test_free_within(void **state) {
     close_pair(&a, &b);
 }
 
+/* ---- secrets in a queue ---- */
+
+#ifndef __SANITIZE_ADDRESS__ /* its shadow memory is too large to be searched */
+
+#define WORD "SECRET-in-a-queue"
+
+/* Memory that is not searched: shared pages, where the word may stand and what is read may come. */
+static char *apart;
+
+#define APART (4u << 20)
+
+/* How often the word stands in this process's own memory. */
+static size_t found(void) {
+    char line[512], *page = apart + APART / 2;
+    size_t count = 0, n = strlen(WORD);
+    FILE *maps = fopen("/proc/self/maps", "re");
+    int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    assert_true(maps && mem >= 0);
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long from, to;
+        char mode[8];
+        if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) != 3 || strcmp(mode, "rw-p") != 0 ||
+            strstr(line, "[v"))
+            continue;
+        for (unsigned long at = from; at + n <= to; at += 65536) {
+            size_t want = 65536 + n - 1 < to - at ? 65536 + n - 1 : to - at;
+            ssize_t got = pread(mem, page, want, (off_t)at);
+            for (const char *p = page; got > 0 && (p = memmem(p, (size_t)(page + got - p), WORD, n)); p++)
+                count++;
+        }
+    }
+    fclose(maps);
+    close(mem);
+    return count;
+}
+
+/* A block of this length with the word in its middle, on a page apart. */
+static struct slice block(size_t n) {
+    memset(apart, 'x', n);
+    memcpy(apart + n / 2, WORD, strlen(WORD));
+    return slice_make(apart, n);
+}
+
+/* Takes what came at an end, without a copy that would be found. */
+static size_t take(const struct end *e) {
+    size_t all = 0;
+    for (ssize_t n; (n = recv(e->io->fd, apart + APART / 2, APART / 2, MSG_DONTWAIT)) > 0;)
+        all += (size_t)n;
+    return all;
+}
+
+static void open_apart(struct end *a, struct end *b, bool tls) {
+    if (tls)
+        open_tls(a, b);
+    else
+        open_pair(a, b);
+    io_pause(b->io);
+    if (!apart)
+        apart = mmap(NULL, APART, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(apart != MAP_FAILED);
+    assert_int_equal(found(), 0);
+}
+
+/* However often it grows, the word stands in the queue once for each write, and nowhere when that has gone. */
+static void test_sensitive_grows(void **state) {
+    static const size_t lengths[] = {100, 300, 900, 2000, 5000, 7000};
+    struct end a, b;
+    (void)state;
+    for (int tls = 0; tls < 2; tls++) {
+        size_t all = 0;
+        open_apart(&a, &b, tls);
+        io_sensitive(a.io);
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            assert_int_equal(io_write(a.io, block(lengths[i]), true), 0);
+            assert_int_equal(found(), i + 1);
+            all += lengths[i];
+        }
+        assert_int_equal(io_queued(a.io), all);
+        assert_int_equal(io_flush(a.io), 0);
+        assert_int_equal(io_queued(a.io), 0);
+        assert_int_equal(found(), 0);
+        assert_false(a.io->sensitive);
+        close_pair(&a, &b);
+    }
+}
+
+/* A full socket: what waits grows, goes out piece by piece, and each piece is wiped. */
+static void test_sensitive_waits(void **state) {
+    static char filler[3u << 20];
+    struct end a, b;
+    (void)state;
+    open_apart(&a, &b, false);
+    assert_int_equal(io_write(a.io, slice_make(filler, sizeof filler), false), 0);
+    assert_true(io_full(a.io));
+    io_sensitive(a.io);
+    for (size_t i = 0; i < 20; i++) {
+        assert_int_equal(io_write(a.io, block(100000), false), 0);
+        assert_int_equal(found(), i + 1);
+    }
+    size_t came = 0, before = 20;
+    for (int i = 0; i < 20000 && io_queued(a.io); i++) {
+        came += take(&b);
+        turn(1);
+        size_t left = found();
+        assert_true(left <= before && left <= io_queued(a.io) / 100000 + 1);
+        before = left;
+    }
+    came += take(&b);
+    assert_int_equal(came, sizeof filler + 20 * 100000);
+    assert_int_equal(found(), 0);
+    close_pair(&a, &b);
+}
+
+/* What will never go is wiped as well: the io is freed, or the peer takes no more. */
+static void test_sensitive_dropped(void **state) {
+    struct linger now = {.l_onoff = 1};
+    struct end a, b;
+    (void)state;
+    open_apart(&a, &b, false);
+    io_sensitive(a.io);
+    assert_int_equal(io_write(a.io, block(5000), true), 0);
+    assert_int_equal(found(), 1);
+    io_free(a.io);
+    a.io = NULL;
+    assert_int_equal(found(), 0);
+    close_pair(&a, &b);
+
+    open_apart(&a, &b, false);
+    setsockopt(b.io->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    io_free(b.io);
+    b.io = NULL;
+    io_sensitive(a.io);
+    assert_int_equal(io_write(a.io, block(5000), true), 0);
+    assert_int_equal(found(), 1);
+    assert_int_equal(io_flush(a.io), ERR_EOF);
+    assert_int_equal(found(), 0);
+    close_pair(&a, &b);
+}
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clear),
@@ -304,6 +448,11 @@ int main(void) {
         cmocka_unit_test(test_linger),
         cmocka_unit_test(test_cut),
         cmocka_unit_test(test_free_within),
+#ifndef __SANITIZE_ADDRESS__
+        cmocka_unit_test(test_sensitive_grows),
+        cmocka_unit_test(test_sensitive_waits),
+        cmocka_unit_test(test_sensitive_dropped),
+#endif
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,8 @@
 /* io with TLS: records, ends, garbage, refusals. */
 #include "tests/unit/io_support.h"
 
+#include <stdio.h>
+
 static void test_tls(void **state) {
     struct end a, b;
     (void)state;
@@ -189,6 +191,143 @@ static void test_clear_before_tls(void **state) {
     close_pair(&a, &b);
 }
 
+/* ---- what one recv() brought is read ahead into memory that all share ---- */
+
+/* Owners that read a hundred bytes at a time, and so leave something behind each time. */
+static void read_little(struct io *io) {
+    struct end *e = io->arg;
+    char some[100];
+    size_t got;
+    if (io_read(io, some, sizeof some, &got) == 0)
+        assert_int_equal(buf_put(&e->got, slice_make(some, got)), 0);
+}
+
+#define RECORDS 50   /* together more than OpenSSL takes at once */
+#define LENGTH  1000 /* of one */
+
+static struct slice record_of(char mark, int number) {
+    static char text[LENGTH];
+    memset(text, mark, sizeof text);
+    snprintf(text, sizeof text, "%d", number);
+    return slice_make(text, sizeof text);
+}
+
+static void write_records(struct end *e, char mark) {
+    for (int i = 0; i < RECORDS; i++)
+        assert_int_equal(io_write(e->io, record_of(mark, i), false), 0);
+}
+
+static void assert_records(const struct end *e, char mark) {
+    assert_int_equal(buf_len(&e->got), RECORDS * LENGTH);
+    for (int i = 0; i < RECORDS; i++)
+        assert_memory_equal(buf_slice(&e->got).p + (size_t)i * LENGTH, record_of(mark, i).p, LENGTH);
+}
+
+/* Two connections whose records come at once, each read a little at a time, and one from within the other's turn. */
+static struct end *other;
+
+static void read_little_of_both(struct io *io) {
+    read_little(io);
+    read_little(other->io);
+}
+
+static void test_left_over(void **state) {
+    static const struct io_events little = {.readable = read_little},
+                                  both = {.readable = read_little_of_both};
+    (void)state;
+    for (int within = 0; within < 2; within++) {
+        struct end a, b, c, d;
+        open_tls(&a, &b);
+        open_tls(&c, &d);
+        other = &d;
+        io_own(b.io, within ? &both : &little, &b);
+        io_own(d.io, &little, &d);
+        write_records(&a, 'a');
+        write_records(&c, 'c');
+        turn(200);
+        assert_records(&b, 'a');
+        assert_records(&d, 'c');
+        close_pair(&a, &b);
+        close_pair(&c, &d);
+    }
+}
+
+/* One that is freed, or stops reading, with something left behind: nobody else gets that. */
+static void read_little_and_go(struct io *io) {
+    struct end *e = io->arg;
+    read_little(io);
+    e->io = NULL;
+    io_free(io);
+}
+
+static void read_little_and_pause(struct io *io) {
+    read_little(io);
+    io_pause(io);
+}
+
+static void test_left_by_one_that_stops(void **state) {
+    static const struct io_events goes = {.readable = read_little_and_go},
+                                  pauses = {.readable = read_little_and_pause},
+                                  little = {.readable = read_little};
+    (void)state;
+    for (int pause = 0; pause < 2; pause++) {
+        struct end a, b, c, d;
+        open_tls(&a, &b);
+        open_tls(&c, &d);
+        io_own(b.io, pause ? &pauses : &goes, &b);
+        io_own(d.io, &little, &d);
+        write_records(&a, 'a');
+        write_records(&c, 'c');
+        turn(200);
+        assert_records(&d, 'c');
+        assert_int_equal(buf_len(&b.got), 100);
+        if (pause) {
+            io_own(b.io, &little, &b);
+            io_resume(b.io);
+            turn(200);
+            assert_records(&b, 'a');
+        }
+        close_pair(&a, &b);
+        close_pair(&c, &d);
+    }
+}
+
+/* The client is ready: the server hears of it when all that is sent lies in its socket. */
+static void ready_and_hold(struct io *io, int err) {
+    on_ready(io, err);
+    event_del(&other->io->rd);
+}
+
+/* A handshake's last flight, and records right behind it, in one recv(): two such connections in one turn. */
+static void test_left_by_a_handshake(void **state) {
+    static const struct io_events holds = {.ready = ready_and_hold};
+    struct end a[2], b[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        open_pair(&a[i], &b[i]);
+        other = &b[i];
+        io_own(a[i].io, &holds, &a[i]);
+        SSL *c = SSL_new(client_ctx), *s = SSL_new(server_ctx);
+        SSL_set_connect_state(c);
+        SSL_set_accept_state(s);
+        assert_int_equal(io_tls(a[i].io, c), 0);
+        assert_int_equal(io_tls(b[i].io, s), 0);
+        io_handshake(a[i].io);
+        io_handshake(b[i].io);
+        write_records(&a[i], i ? 'c' : 'a');
+        turn(5);
+        assert_int_equal(a[i].ready, 1);
+        assert_int_equal(b[i].ready, 0);
+    }
+    for (int i = 0; i < 2; i++)
+        event_add(&b[i].io->rd, NULL);
+    turn(200);
+    assert_records(&b[0], 'a');
+    assert_records(&b[1], 'c');
+    close_pair(&a[0], &b[0]);
+    close_pair(&a[1], &b[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tls),
@@ -198,6 +337,9 @@ int main(void) {
         cmocka_unit_test(test_tls_garbage),
         cmocka_unit_test(test_tls_refused),
         cmocka_unit_test(test_clear_before_tls),
+        cmocka_unit_test(test_left_over),
+        cmocka_unit_test(test_left_by_one_that_stops),
+        cmocka_unit_test(test_left_by_a_handshake),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
