@@ -6,15 +6,12 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "proxy/codec/git_offer.h"
-#include "proxy/codec/git_asked.h"
-#include "proxy/codec/git_fetch.h"
 #include "proxy/codec/gunzip.h"
+#include "proxy/codec/pktline.h"
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/errand.h"
-#include "proxy/flow/fetched.h"
+#include "proxy/flow/fetchgate_state.h"
 #include "proxy/flow/refusal.h"
-#include "proxy/flow/shown.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
@@ -23,44 +20,10 @@
 #define GATE_ASK_MS  30000
 #define GATE_ASK_MAX (256u << 20) /* bytes of a list of refs, of some millions */
 
-/*
- *     FETCH_IDLE <--> FETCH_BODY    of a fetch
- *     FETCH_IDLE <--> FETCH_ASK     … once, if what it names was not shown
- *     FETCH_IDLE <--> FETCH_OFFER, or --> FETCH_BORDERS
- *
- * fetch_enter() is the one writer. `offer` is there in ASK and OFFER, `borders` in BORDERS, and neither in others.
- */
-enum fetch_phase {
-    FETCH_IDLE,    /* nothing is read here: it is being judged, or what comes goes by as it is */
-    FETCH_BODY,    /* the request's body is read */
-    FETCH_ASK,     /* the server is asked for its refs, and its answer is read */
-    FETCH_OFFER,   /* the answer is a list of refs, which is rewritten */
-    FETCH_BORDERS, /* … or what a fetch brings, and is read as it goes by */
-    FETCH_PHASES
-};
-
-struct fetchgate {
-    bool limited;    /* only some refs of the repository are permitted */
-    bool any_object; /* … but objects by whatever id */
-    enum fetch_phase phase;
-    struct shown_repo repo;
-    uint32_t list; /* the number of the one that is read */
-    struct fetched fetched;
-    struct git_asked asked;
-    struct git_offer offer;
-    struct git_borders borders;
-    struct buf out;
-    struct facts_ref ref; /* that is refused */
-    char object[16];      /* the beginning of an id that was not shown */
-    bool
-        refreshed; /* the server was asked, for its refs, since the sandbox has not asked for all that it wants */
-    struct errmsg trouble;
-};
-
 static const char *const fetch_phase_names[] = {"idle", "body", "ask", "offer", "borders"};
 _Static_assert(sizeof fetch_phase_names / sizeof *fetch_phase_names == FETCH_PHASES, "a name for each phase");
 
-static void fetch_enter(struct xchg *x, enum fetch_phase phase) {
+void fetchgate_enter(struct xchg *x, enum fetch_phase phase) {
     static const uint8_t legal[FETCH_PHASES] = {
         [FETCH_IDLE] = 1 << FETCH_BODY | 1 << FETCH_ASK | 1 << FETCH_OFFER | 1 << FETCH_BORDERS,
         [FETCH_BODY] = 1 << FETCH_IDLE,
@@ -74,8 +37,7 @@ static void fetch_enter(struct xchg *x, enum fetch_phase phase) {
     gate->phase = phase;
 }
 
-/* What the phase reads with. */
-static void gate_release_reader(struct fetchgate *gate) {
+void fetchgate_release_reader(struct fetchgate *gate) {
     if (gate->phase == FETCH_ASK || gate->phase == FETCH_OFFER)
         git_offer_release(&gate->offer);
     if (gate->phase == FETCH_BORDERS)
@@ -85,7 +47,7 @@ static void gate_release_reader(struct fetchgate *gate) {
 void fetchgate_free(struct fetchgate *gate) {
     if (!gate)
         return;
-    gate_release_reader(gate);
+    fetchgate_release_reader(gate);
     buf_release(&gate->out);
     fetched_release(&gate->fetched);
     free(gate);
@@ -106,7 +68,7 @@ static bool same_credential(const struct xchg *x, const struct verdict *v) {
     return v->action == VERDICT_ALLOW && slice_eq(v->credential, x->verdict.credential);
 }
 
-static bool gate_extra(const struct xchg *x, enum facts_extra extra) {
+bool fetchgate_extra(const struct xchg *x, enum facts_extra extra) {
     struct facts f = x->facts;
     struct verdict v;
     f.extra = extra;
@@ -114,7 +76,7 @@ static bool gate_extra(const struct xchg *x, enum facts_extra extra) {
     return same_credential(x, &v);
 }
 
-static bool gate_permits(void *arg, struct slice name) {
+bool fetchgate_permits(void *arg, struct slice name) {
     const struct xchg *x = arg;
     struct facts_ref ref = {.name = name};
     struct facts f = x->facts;
@@ -125,94 +87,14 @@ static bool gate_permits(void *arg, struct slice name) {
     return same_credential(x, &v);
 }
 
-/* Of the discovery of a push: a ref is shown if it may be fetched, or if anything may be pushed to it. */
-static bool gate_permits_push(void *arg, struct slice name) {
-    const struct xchg *x = arg;
-    struct facts_ref ref = {.name = name};
-    struct facts f = x->facts;
-    struct verdict v;
-    if (policy_may_push_to(x->box->policy, &f, name))
-        return true;
-    f.kind = FACTS_GIT_FETCH;
-    f.refs = &ref;
-    f.nrefs = 1;
-    policy_judge_ref(x->box->policy, &f, 0, &v);
-    return v.action == VERDICT_ALLOW;
-}
-
-/* … and gives no object away. */
-static void gate_shown_nothing(void *arg, struct slice what, struct slice ref) {
-    (void)arg;
-    (void)what;
-    (void)ref;
-}
-
-static void gate_shown(void *arg, struct slice id, struct slice ref) {
-    struct xchg *x = arg;
-    struct fetchgate *gate = x->fetch;
-    if (gate->limited)
-        shown_add(x->box->shown, &gate->repo, ref.n ? SHOWN_OBJECT : SHOWN_BORDER, id);
-    shown_name(x->box->shown, &gate->repo, gate->list, id, ref);
-}
-
-static void gate_stands(void *arg, struct slice name, struct slice ref) {
-    struct xchg *x = arg;
-    shown_name(x->box->shown, &x->fetch->repo, x->fetch->list, name, ref);
-}
-
-static void gate_border(void *arg, struct slice id) {
-    gate_shown(arg, id, SLICE_NONE);
-}
-
 /* ---- the request's head ---- */
-
-/* The answer is to come whole and as it is, for it is read here. */
-static void gate_plain_answer(struct xchg *x) {
-    for (size_t i = 0; i < x->req.nfields; i++) {
-        struct http_field *f = &x->req.fields[i];
-        if (http_name_alike(f->name, SLICE("Accept-Encoding")))
-            f->value = SLICE("identity");
-        else if (f->id == HTTP_F_RANGE || f->id == HTTP_F_IF_MATCH)
-            f->hop = true;
-    }
-}
-
-/* `phase`: what for. */
-static void gate_rewrite(struct xchg *x, enum git_offer_kind kind, enum fetch_phase phase) {
-    struct fetchgate *gate = x->fetch;
-    struct git_offer_rules rules = {
-        .limited = gate->limited,
-        .any_object = gate->any_object,
-        .bundle_uri = gate_extra(x, FACTS_BUNDLE_URI),
-        .packfile_uris = gate_extra(x, FACTS_PACKFILE_URIS),
-        .permits = gate_permits,
-        .shown = gate_shown,
-        .stands = gate_stands,
-        .arg = x,
-    };
-    git_offer_init(&gate->offer, kind, &rules);
-    fetch_enter(x, phase);
-    gate_plain_answer(x);
-    gate->list = shown_begin(x->box->shown);
-}
 
 /* The answer to the discovery of a push. */
 static void gate_begin_push(struct xchg *x) {
-    struct fetchgate *gate = x->fetch;
-    struct git_offer_rules rules = {
-        .limited = true,
-        .permits = gate_permits_push,
-        .shown = gate_shown_nothing,
-        .stands = gate_shown_nothing,
-        .arg = x,
-    };
     struct facts f = x->facts;
     f.kind = FACTS_GIT_FETCH;
-    if (!x->head_request && policy_limits_fetch(x->box->policy, &f)) {
-        git_offer_init(&gate->offer, GIT_OFFER_PUSH, &rules);
-        fetch_enter(x, FETCH_OFFER);
-        gate_plain_answer(x);
-    }
+    if (!x->head_request && policy_limits_fetch(x->box->policy, &f))
+        fetchgate_rewrite_push(x);
     if (!xchg_limited(x))
         xchg_go(x);
 }
@@ -231,10 +113,10 @@ void fetchgate_begin(struct xchg *x) {
         return;
     }
     gate->limited = policy_limits_fetch(x->box->policy, f);
-    gate->any_object = !gate->limited || gate_extra(x, FACTS_ANY_OBJECT);
+    gate->any_object = !gate->limited || fetchgate_extra(x, FACTS_ANY_OBJECT);
     shown_repo(x->box->shown, f->scheme, f->host, f->port, facts_repository(f->path), &gate->repo);
     if (x->git.kind == GIT_FETCH) {
-        fetch_enter(x, FETCH_BODY);
+        fetchgate_enter(x, FETCH_BODY);
         if (x->body_done) {
             xchg_enter(x, XCHG_SECTION);
             fetchgate_body_end(x);
@@ -244,7 +126,7 @@ void fetchgate_begin(struct xchg *x) {
         return;
     }
     if (!x->head_request)
-        gate_rewrite(x, GIT_OFFER_DISCOVERY, FETCH_OFFER);
+        fetchgate_rewrite(x, GIT_OFFER_DISCOVERY, FETCH_OFFER);
     if (!xchg_limited(x))
         xchg_go(x);
 }
@@ -295,7 +177,7 @@ static int gate_item(void *arg, enum git_asked_item item, struct slice value) {
     const struct shown *shown = x->box->shown;
     bool object = item == GIT_ASKED_WANT || item == GIT_ASKED_SIZE_OF;
     if (item == GIT_ASKED_WANT_REF || item == GIT_ASKED_EXCLUDE) {
-        if (git_ref_valid(value, true) && gate_permits(x, value))
+        if (git_ref_valid(value, true) && fetchgate_permits(x, value))
             return 0;
         gate->ref = (struct facts_ref){.name = value};
         return ERR_DENIED;
@@ -358,13 +240,10 @@ static void gate_pass(struct xchg *x, struct buf *clean) {
     }
     x->req.framing = HTTP_BODY_LENGTH;
     x->req.length = buf_len(&x->held);
-    if (gate->asked.command == GIT_ASKED_LS_REFS) {
-        gate_rewrite(x, GIT_OFFER_LS_REFS, FETCH_OFFER);
-    } else if (gate->limited && gate->asked.deepens) {
-        git_borders_init(&gate->borders, gate->asked.command);
-        fetch_enter(x, FETCH_BORDERS);
-        gate_plain_answer(x);
-    }
+    if (gate->asked.command == GIT_ASKED_LS_REFS)
+        fetchgate_rewrite(x, GIT_OFFER_LS_REFS, FETCH_OFFER);
+    else if (gate->limited && gate->asked.deepens)
+        fetchgate_read_borders(x);
     xchg_go(x);
 }
 
@@ -393,8 +272,8 @@ static void gate_ask_over(void *arg, const struct errand_answer *answer) {
         errmsg_set(&gate->trouble, answer->err, "%s", answer->why);
     else if (gate->trouble.text[0] == 0 && git_offer_end(&gate->offer))
         gate->trouble = gate->offer.error;
-    gate_release_reader(gate);
-    fetch_enter(x, FETCH_IDLE);
+    fetchgate_release_reader(gate);
+    fetchgate_enter(x, FETCH_IDLE);
     gate_judge_body(x);
 }
 
@@ -432,7 +311,7 @@ static bool gate_ask(struct xchg *x, size_t digits) {
     buf_release(&body);
     buf_release(&target);
     if (begun)
-        gate_rewrite(x, GIT_OFFER_LS_REFS, FETCH_ASK);
+        fetchgate_rewrite(x, GIT_OFFER_LS_REFS, FETCH_ASK);
     else if (x->errand_why)
         errmsg_set(&x->fetch->trouble, ERR_LIMIT, "%s", x->errand_why);
     return begun;
@@ -447,9 +326,9 @@ static void gate_judge(struct xchg *x, struct slice body) {
     int r = git_asked_read(f, body, gate->limited, NULL, NULL, gate->limited ? &clean : NULL);
     if (r == 0)
         fetched_read(&gate->fetched, body, x->box->shown, &gate->repo, x->box->engine->watched);
-    if (r == 0 && f->command == GIT_ASKED_BUNDLE_URI && !gate_extra(x, FACTS_BUNDLE_URI))
+    if (r == 0 && f->command == GIT_ASKED_BUNDLE_URI && !fetchgate_extra(x, FACTS_BUNDLE_URI))
         gate_refuse_extra(x, FACTS_BUNDLE_URI);
-    else if (r == 0 && f->packfile_uris && !gate_extra(x, FACTS_PACKFILE_URIS))
+    else if (r == 0 && f->packfile_uris && !fetchgate_extra(x, FACTS_PACKFILE_URIS))
         gate_refuse_extra(x, FACTS_PACKFILE_URIS);
     else if (r == 0 && !gate->limited)
         gate_pass(x, NULL);
@@ -502,7 +381,7 @@ static void gate_judge_body(struct xchg *x) {
 }
 
 void fetchgate_body_end(struct xchg *x) {
-    fetch_enter(x, FETCH_IDLE);
+    fetchgate_enter(x, FETCH_IDLE);
     x->client->want_body(x, false);
     gate_judge_body(x);
 }
@@ -510,85 +389,7 @@ void fetchgate_body_end(struct xchg *x) {
 void fetchgate_feed(struct xchg *x, struct slice bytes) {
     if (!bodygate_keep(x, bytes) || buf_len(&x->held) <= FETCHGATE_BODY_MAX)
         return;
-    fetch_enter(x, FETCH_IDLE);
+    fetchgate_enter(x, FETCH_IDLE);
     x->client->want_body(x, false);
     gate_refuse(x, "fetch-malformed", "this fetch can't be read: it is too long");
-}
-
-/* ---- the answer ---- */
-
-static bool gate_is_refs(const struct xchg *x) {
-    const struct http_field *f = http_find(x->resp.fields, x->resp.nfields, HTTP_F_CONTENT_TYPE, NULL);
-    struct slice type = SLICE_NONE, parameters;
-    if (f)
-        slice_cut(f->value, ';', &type, &parameters);
-    return slice_caseeq(slice_trim(type),
-                        x->git.kind == GIT_DISCOVER_PUSH ? SLICE(GIT_PUSH_REFS) : SLICE(GIT_FETCH_REFS));
-}
-
-const char *fetchgate_head(struct xchg *x) {
-    struct fetchgate *gate = x->fetch;
-    if (!gate || gate->phase == FETCH_IDLE)
-        return NULL;
-    if (gate->phase == FETCH_BORDERS) {
-        gate->borders.done = x->resp.status != 200 || http_encoded(x->resp.fields, x->resp.nfields);
-        return NULL;
-    }
-    bool only_looks = !gate->limited && x->git.kind == GIT_FETCH &&
-                      (x->resp.status != 200 || http_encoded(x->resp.fields, x->resp.nfields));
-    if (x->resp.status >= 300 || only_looks) {
-        gate_release_reader(gate);
-        fetch_enter(x, FETCH_IDLE);
-        return NULL;
-    }
-    if (x->resp.status != 200)
-        return "the server answers with a part of its refs";
-    if (x->git.kind != GIT_FETCH && !gate_is_refs(x))
-        return "the server does not speak git's smart protocol here, and the dumb one is not let through";
-    if (http_encoded(x->resp.fields, x->resp.nfields))
-        return "the server's refs come compressed, which was not asked for";
-    for (size_t i = 0; i < x->resp.nfields; i++)
-        x->resp.fields[i].hop |= x->resp.fields[i].id == HTTP_F_CONTENT_LENGTH;
-    x->resp.framing = HTTP_BODY_CHUNKED;
-    return NULL;
-}
-
-/* What came so far is whole packets, so that git reads one more, which says why it ends. */
-static void gate_broken(struct xchg *x, const char *why) {
-    struct buf line;
-    buf_init(&line, 4096);
-    pkt_printf(&line, "ERR exeat: the server's refs can't be read: %s [%s]", why, x->decision.id.text);
-    x->up_keep = false;
-    xchg_trouble(x, "git-answer", "the server's refs can't be read: %s", why);
-    x->client->data(x, buf_slice(&line));
-    x->client->end(x, NULL, 0);
-    buf_release(&line);
-    if (x->state == XCHG_RELAY)
-        xchg_end(x, true);
-}
-
-void fetchgate_data(struct xchg *x, struct slice bytes) {
-    struct fetchgate *gate = x->fetch;
-    if (gate->phase != FETCH_OFFER) {
-        if (gate->phase == FETCH_BORDERS)
-            git_borders_feed(&gate->borders, bytes, gate_border, x);
-        x->client->data(x, bytes);
-        return;
-    }
-    int r = git_offer_feed(&gate->offer, bytes, &gate->out);
-    if (buf_len(&gate->out))
-        x->client->data(x, buf_slice(&gate->out));
-    if (x->state != XCHG_RELAY)
-        return;
-    buf_clear(&gate->out);
-    if (r)
-        gate_broken(x, gate->offer.error.text);
-}
-
-bool fetchgate_end(struct xchg *x) {
-    struct fetchgate *gate = x->fetch;
-    if (!gate || gate->phase != FETCH_OFFER || git_offer_end(&gate->offer) == 0)
-        return true;
-    gate_broken(x, gate->offer.error.text);
-    return false;
 }

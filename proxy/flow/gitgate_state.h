@@ -1,7 +1,8 @@
 /*
  * What the files of the gate for pushes share (gitgate.h): what it knows of one push, and the way from one file to the
- * next. gitgate.c reads, gitgate_judge.c turns what was read into facts and asks the policy, gitgate_spot.c has secrets
- * looked for, gitgate_refuse.c says no, gitgate_answer.c reads what the server says.
+ * next. gitgate.c reads, gitgate_judge.c turns what was read into facts and asks the policy, gitgate_ask.c has fast-forwards
+ * proved and gitgate_look.c finds out what is brought, gitgate_spot.c has secrets looked for, gitgate_refuse.c says no,
+ * gitgate_answer.c reads what the server says.
  */
 #ifndef PROXY_FLOW_GITGATE_STATE_H
 #define PROXY_FLOW_GITGATE_STATE_H
