@@ -1,5 +1,6 @@
 #include "proxy/process/children.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -88,6 +89,35 @@ static void fail(struct children *c, const char *format, ...) {
 static int tell(struct child *child, const struct msg_out *m) {
     int r = channel_send(&child->ctl, m);
     return r == ERR_EOF ? 0 : r;
+}
+
+static const char *const child_states[] = {"starting", "ready", "ending", "drained", "gone"};
+static_assert(COUNT(child_states) == CHILD_STATES, "a name for each state");
+
+static void child_enter(struct child *child, enum child_state state) {
+    static const uint8_t legal[CHILD_STATES] = {
+        [CHILD_STARTING] = 1 << CHILD_READY | 1 << CHILD_ENDING | 1 << CHILD_GONE,
+        [CHILD_READY] = 1 << CHILD_ENDING | 1 << CHILD_GONE,
+        [CHILD_ENDING] = 1 << CHILD_DRAINED | 1 << CHILD_GONE,
+        [CHILD_DRAINED] = 1 << CHILD_GONE,
+    };
+    assert(legal[child->state] & 1 << state);
+    log_debug("%s %u: %s -> %s", role_name(child->role), child->number, child_states[child->state],
+              child_states[state]);
+    child->state = state;
+}
+
+/* Its end is no failure from now on. */
+static void child_ends(struct child *child) {
+    if (child->state < CHILD_ENDING)
+        child_enter(child, CHILD_ENDING);
+}
+
+static void child_tell_end(struct child *child) {
+    if (child->state >= CHILD_ENDING)
+        return;
+    child_ends(child);
+    (void)channel_send_type(&child->ctl, IPC_DRAIN);
 }
 
 static const struct channel_ops ctl_ops;
@@ -278,7 +308,7 @@ int children_start_others(struct children *c, struct errmsg *msg) {
 
 static int on_ready(struct child *child, struct msg_in *m) {
     struct children *c = child->all;
-    if (child->ready)
+    if (child->state != CHILD_STARTING)
         return ERR_PEER;
     struct slice pem = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
     uint32_t hash = child->role == ROLE_KEEPER ? msg_get_u32(m) : 0;
@@ -286,7 +316,7 @@ static int on_ready(struct child *child, struct msg_in *m) {
     struct slice unwatched = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
     if (msg_end(m) < 0)
         return ERR_PEER;
-    child->ready = true;
+    child_enter(child, CHILD_READY);
     if (unlocked && c->prepared->vault && c->prepared->config->verbosity == IPC_ALL)
         log_warn("secrets can't be locked in memory (limit: ulimit -l): they could be written to swap");
     if (unwatched.n && policy_may_push(c->prepared->sandbox.policy))
@@ -306,11 +336,9 @@ static int on_ready(struct child *child, struct msg_in *m) {
     }
     size_t ready = 0;
     for (size_t i = 0; i < c->n; i++)
-        ready += c->list[i].ready && c->list[i].pid;
-    if (ready == c->prepared->config->workers + 2 && !c->told_ready) {
-        c->told_ready = true;
+        ready += c->list[i].state == CHILD_READY;
+    if (ready == c->prepared->config->workers + 2)
         c->ops->ready(c->arg);
-    }
     return 0;
 }
 
@@ -331,7 +359,7 @@ static int on_message(struct channel *ctl, struct msg_in *m) {
         struct slice text = msg_get_slice(m);
         if (msg_end(m) < 0)
             return ERR_PEER;
-        child->ending = true;
+        child_ends(child);
         child->all->failed = true;
         char *copy = slice_dup(text);
         child->all->ops->failed(child->all->arg, copy ? copy : "exeat: out of memory");
@@ -339,13 +367,15 @@ static int on_message(struct channel *ctl, struct msg_in *m) {
         return 0;
     }
     case IPC_DRAINED:
-        /* before it was told to, an end is a failure, whatever it says */
-        child->ending = child->ending || child->all->draining;
-        child->drained = child->ending;
         if (msg_end(m) < 0)
             return ERR_PEER;
-        if (child->drained)
+        if (child->all->draining)
+            child_ends(child);
+        /* before it was told to, an end is a failure, whatever it says */
+        if (child->state == CHILD_ENDING) {
+            child_enter(child, CHILD_DRAINED);
             drain_on(child->all);
+        }
         return 0;
     case IPC_BROKEN: return child->role == ROLE_KEEPER ? on_broken(child, m) : ERR_PEER;
     default: return ERR_PEER;
@@ -357,7 +387,7 @@ static int on_message(struct channel *ctl, struct msg_in *m) {
 /* Whether one of a role still runs. */
 static bool running(const struct children *c, enum role role) {
     for (size_t i = 0; i < c->n; i++)
-        if (c->list[i].pid && c->list[i].role == role)
+        if (c->list[i].state != CHILD_GONE && c->list[i].role == role)
             return true;
     return false;
 }
@@ -365,7 +395,7 @@ static bool running(const struct children *c, enum role role) {
 /* Whether one is left that may have something to record. */
 static bool draining_worker(const struct children *c) {
     for (size_t i = 0; i < c->n; i++)
-        if (c->list[i].role == ROLE_WORKER && c->list[i].pid && !c->list[i].drained)
+        if (c->list[i].role == ROLE_WORKER && c->list[i].state < CHILD_DRAINED)
             return true;
     return false;
 }
@@ -381,15 +411,8 @@ static void drain_on(struct children *c) {
     c->ops->going(c->arg);
     if (draining_worker(c))
         return;
-    struct child *keeper = find_child(c, ROLE_KEEPER), *scribe = find_child(c, ROLE_SCRIBE);
-    if (keeper && keeper->pid && !keeper->ending) {
-        keeper->ending = true;
-        (void)channel_send_type(&keeper->ctl, IPC_DRAIN);
-    }
-    if (scribe && scribe->pid && !scribe->ending) {
-        scribe->ending = true;
-        (void)channel_send_type(&scribe->ctl, IPC_DRAIN);
-    }
+    for (size_t i = 0; i < c->n; i++)
+        child_tell_end(&c->list[i]);
 }
 
 /* Waits for one child, at most `ms`. */
@@ -409,7 +432,7 @@ static bool wait_child(pid_t pid, int *status, int ms) {
 static void tell_cause(struct children *c) {
     for (int ms = CAUSE_MS; !c->failed && ms > 0; ms--) {
         for (size_t i = 0; !c->failed && i < c->n; i++)
-            if (c->list[i].pid)
+            if (c->list[i].state != CHILD_GONE)
                 channel_take(&c->list[i].ctl);
         if (!c->failed)
             usleep(1000);
@@ -418,8 +441,8 @@ static void tell_cause(struct children *c) {
 
 static void child_gone(struct child *child, int status) {
     struct children *c = child->all;
-    bool expected = child->ending;
-    child->pid = 0;
+    bool expected = child->state >= CHILD_ENDING;
+    child_enter(child, CHILD_GONE);
     channel_close(&child->ctl);
     if (!expected && WIFEXITED(status) && WEXITSTATUS(status) == ROLE_PEER_GONE)
         tell_cause(c);
@@ -452,20 +475,17 @@ void children_drain(struct children *c) {
     if (c->draining)
         return;
     c->draining = true;
-    for (size_t i = 0; i < c->n; i++) {
-        struct child *child = &c->list[i];
-        if (child->role != ROLE_WORKER || !child->pid)
-            continue;
-        child->ending = true;
-        (void)channel_send_type(&child->ctl, IPC_DRAIN);
-    }
+    for (size_t i = 0; i < c->n; i++)
+        if (c->list[i].role == ROLE_WORKER)
+            child_tell_end(&c->list[i]);
     drain_on(c);
 }
 
 int children_send_workers(struct children *c, const struct msg_out *m) {
     int r = 0;
     for (size_t i = 0; i < c->n; i++) {
-        int one = c->list[i].role == ROLE_WORKER && c->list[i].pid ? channel_send(&c->list[i].ctl, m) : 0;
+        bool runs = c->list[i].role == ROLE_WORKER && c->list[i].state != CHILD_GONE;
+        int one = runs ? channel_send(&c->list[i].ctl, m) : 0;
         r = r < 0 ? r : one;
     }
     return r;
@@ -473,18 +493,20 @@ int children_send_workers(struct children *c, const struct msg_out *m) {
 
 int children_send_keeper(struct children *c, const struct msg_out *m) {
     struct child *keeper = find_child(c, ROLE_KEEPER);
-    return keeper && keeper->pid ? channel_send(&keeper->ctl, m) : ERR_EOF;
+    return keeper && keeper->state != CHILD_GONE ? channel_send(&keeper->ctl, m) : ERR_EOF;
 }
 
 void children_kill(struct children *c) {
     for (size_t i = 0; i < c->n; i++)
-        if (c->list[i].pid)
+        if (c->list[i].state != CHILD_GONE)
             kill(c->list[i].pid, SIGKILL);
     for (size_t i = 0; i < c->n; i++) {
         struct child *child = &c->list[i];
-        while (child->pid && waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+        if (child->state == CHILD_GONE)
             continue;
-        child->pid = 0;
+        while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        child_enter(child, CHILD_GONE);
         channel_close(&child->ctl);
     }
     for (size_t i = 0; c->base && i < CONFIG_WORKERS_MAX; i++) {

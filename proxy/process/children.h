@@ -19,15 +19,29 @@
 struct children;
 struct ring;
 
+/*
+ *     CHILD_STARTING --> CHILD_READY --> CHILD_ENDING --> CHILD_DRAINED
+ *            +--------------------------------^
+ *     any --> CHILD_GONE
+ *
+ * child_enter() is the one writer.
+ */
+enum child_state {
+    CHILD_STARTING,
+    CHILD_READY,   /* it has confined itself, and works */
+    CHILD_ENDING,  /* it was told to end, or has said that it can't work: its end is no failure of its own */
+    CHILD_DRAINED, /* it has said that nothing follows */
+    CHILD_GONE,    /* there is no such process any more */
+    CHILD_STATES
+};
+
 struct child {
     struct children *all;
+    enum child_state state;
     enum role role;
     uint32_t number; /* of a worker */
-    pid_t pid;       /* 0: not running */
+    pid_t pid;
     struct channel ctl;
-    bool ready;
-    bool ending;  /* it was told to end, or has said that it does: its end is no failure */
-    bool drained; /* it has said that nothing follows */
 };
 
 #define CHILDREN_MAX (CONFIG_WORKERS_MAX + 2)
@@ -48,7 +62,7 @@ struct children {
     void *arg;
     struct child list[CHILDREN_MAX];
     size_t n;
-    bool draining, told_ready;
+    bool draining;                    /* children_drain was called */
     bool failed;                      /* `failed` was called */
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
     struct ring *rings[CONFIG_WORKERS_MAX]; /* for their records, the same; NULL */
