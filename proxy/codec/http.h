@@ -82,6 +82,30 @@ enum http_framing {
     HTTP_BODY_CLOSE,   /* answers only: it ends with the connection */
 };
 
+/* How much content is still to come where HTTP/2 frames it, and what its head told is held against the frames (RFC 9113 8.1.1). */
+struct http_length {
+    bool told; /* all zeros: it was not, so that whatever comes is right */
+    uint64_t left;
+};
+
+static inline struct http_length http_length(enum http_framing framing, uint64_t length) {
+    return (struct http_length){framing == HTTP_BODY_NONE || framing == HTTP_BODY_LENGTH,
+                                framing == HTTP_BODY_LENGTH ? length : 0};
+}
+
+/* n bytes of content have come. False: more than the head told. */
+static inline bool http_length_take(struct http_length *l, size_t n) {
+    if (l->told && n > l->left)
+        return false;
+    l->left -= l->told ? n : 0;
+    return true;
+}
+
+/* … and there are no more: were there fewer than the head told? */
+static inline bool http_length_short(const struct http_length *l) {
+    return l->told && l->left;
+}
+
 /* Why a message is refused. One text each (http_refusal_text), fit for an answer and for the log; none quotes bytes
  * of the message. */
 enum http_refusal {

@@ -34,19 +34,6 @@ void http1_body_release(struct http1_body *body) {
     buf_release(&body->trailer);
 }
 
-bool http1_body_take(struct http1_body *body, size_t n) {
-    if (body->framing != HTTP_BODY_LENGTH && body->framing != HTTP_BODY_NONE)
-        return true;
-    if (n > body->left)
-        return false;
-    body->left -= n;
-    return true;
-}
-
-bool http1_body_short(const struct http1_body *body) {
-    return body->framing == HTTP_BODY_LENGTH && body->left;
-}
-
 static bool chunk_fail(struct http1_body *body, enum http_refusal refusal) {
     body->refusal = refusal;
     return false;

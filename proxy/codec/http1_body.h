@@ -41,11 +41,6 @@ struct http1_body {
 void http1_body_init(struct http1_body *body, enum http_framing framing, uint64_t length);
 void http1_body_release(struct http1_body *body);
 
-/* For bodies that HTTP/2 frames: n bytes of content have come. False: more than the head told. */
-bool http1_body_take(struct http1_body *body, size_t n);
-/* … and there are no more: were there fewer than the head told? */
-bool http1_body_short(const struct http1_body *body);
-
 /* Takes the next step over `in`. *used bytes of it are spent (including those of *data), *data is a span of content
  * inside `in`, empty unless DATA is returned. Calling again after DONE gives DONE and uses nothing. A body without
  * bytes (NONE, length 0) is DONE at once. */

@@ -111,14 +111,13 @@ struct h2_stream {
     /* the request */
     struct http2_list list; /* the head while it comes; then the trailers */
     struct buf in;          /* of the body: nobody took it yet */
-    bool bounded;           /* its length was told … */
-    uint64_t left;          /* … and so much of it is to come */
-    bool feeding;           /* the exchange is being given some of it */
-    bool wanted;            /* H2S_BODY: the exchange takes some now */
-    bool ended;             /* END_STREAM has come */
-    uint64_t drain_left;    /* bytes of its body that are thrown away when the exchange is over */
-    bool drain_long;        /* … and the client may take its time for it */
-    bool bad;               /* the request is malformed: the stream is reset when the answer is through */
+    struct http_length length;
+    bool feeding;        /* the exchange is being given some of it */
+    bool wanted;         /* H2S_BODY: the exchange takes some now */
+    bool ended;          /* END_STREAM has come */
+    uint64_t drain_left; /* bytes of its body that are thrown away when the exchange is over */
+    bool drain_long;     /* … and the client may take its time for it */
+    bool bad;            /* the request is malformed: the stream is reset when the answer is through */
 
     /* the answer */
     struct http2_out out;

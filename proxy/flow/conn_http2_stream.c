@@ -95,9 +95,11 @@ static void stream_key(char key[HTTP2_KEY_LEN]) {
 
 /* What the frames say against what the head says. */
 static enum http_refusal stream_framing(struct h2_stream *stream, const struct http1_request *req) {
-    stream->bounded = req->framing == HTTP_BODY_LENGTH;
-    stream->left = stream->bounded ? req->length : 0;
-    return stream->ended && stream->left ? HTTP_REFUSED_LENGTH_DIFFERS : HTTP_REFUSED_NOT;
+    /* where nothing is said of a body, and none is chunked, a WebSocket follows */
+    if (req->framing == HTTP_BODY_LENGTH)
+        stream->length = http_length(req->framing, req->length);
+    return stream->ended && http_length_short(&stream->length) ? HTTP_REFUSED_LENGTH_DIFFERS
+                                                               : HTTP_REFUSED_NOT;
 }
 
 static int stream_parse(struct h2_stream *stream, struct xchg *x) {
@@ -144,7 +146,7 @@ static void stream_start(struct h2_stream *stream) {
     http2_list_clear(&stream->list);
     if (r)
         stream->bad = true;
-    x->body_done = r == 0 && (stream->ended || (stream->bounded && stream->left == 0));
+    x->body_done = r == 0 && (stream->ended || (stream->length.told && stream->length.left == 0));
     h2_stream_enter(stream, r || x->body_done ? H2S_WHOLE : H2S_BODY);
     xchg_start(x, r);
 }
@@ -164,7 +166,7 @@ static void stream_feed_end(struct h2_stream *stream) {
     struct http_field trailers[HTTP1_TRAILER_FIELDS];
     size_t n = 0;
     enum http_refusal refusal = http2_trailers(&stream->list, trailers, HTTP1_TRAILER_FIELDS, &n);
-    if (!refusal && stream->bounded && stream->left)
+    if (!refusal && http_length_short(&stream->length))
         refusal = HTTP_REFUSED_LENGTH_DIFFERS;
     if (refusal) {
         stream_is_bad(stream, refusal);
@@ -231,12 +233,9 @@ static void stream_drain(struct h2_stream *stream, size_t n) {
 
 /* Bytes go to the exchange at once where it takes them, and wait where it does not. */
 static int stream_data(struct h2_stream *stream, struct slice bytes) {
-    if (stream->bounded) {
-        if (bytes.n > stream->left) {
-            stream_is_bad(stream, HTTP_REFUSED_LENGTH_DIFFERS);
-            return 0;
-        }
-        stream->left -= bytes.n;
+    if (!http_length_take(&stream->length, bytes.n)) {
+        stream_is_bad(stream, HTTP_REFUSED_LENGTH_DIFFERS);
+        return 0;
     }
     if (!stream->wanted || buf_len(&stream->in))
         return buf_put(&stream->in, bytes);
@@ -327,7 +326,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         stream->ended = true;
         if (stream->wanted)
             h2_stream_feed(stream);
-        else if (stream->state == H2S_BODY && stream->bounded && stream->left)
+        else if (stream->state == H2S_BODY && http_length_short(&stream->length))
             stream_is_bad(stream, HTTP_REFUSED_LENGTH_DIFFERS);
     }
     return stream_goes_on(h2);
@@ -342,8 +341,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     nghttp2_session_consume_connection(session, n);
     if (stream && !stream->x)
         stream_drain(stream, n);
-    if (!stream || !stream->x || (stream->state != H2S_BODY && !stream->bounded) || h2->state == H2_FAILED ||
-        stream->bad)
+    if (!stream || !stream->x || (stream->state != H2S_BODY && !stream->length.told) ||
+        h2->state == H2_FAILED || stream->bad)
         return stream_goes_on(h2);
     if (stream_data(stream, slice_make(p, n)))
         return NGHTTP2_ERR_CALLBACK_FAILURE;

@@ -35,6 +35,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
     if (good && errand2_misdirected(e))
         return;
     errand_begun(e);
+    e->length = http_length(e->resp.framing, e->resp.length);
     if (!good)
         errand2_malformed(e);
     else if (errand_head(e) && ended)
@@ -43,7 +44,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
 
 static void on_data(void *arg, struct slice bytes) {
     struct errand *e = arg;
-    if (e->state != ERRAND_BODY || !http1_body_take(&e->decoder, bytes.n))
+    if (e->state != ERRAND_BODY || !http_length_take(&e->length, bytes.n))
         errand2_malformed(e);
     else if (bytes.n)
         errand_piece(e, bytes);
@@ -54,7 +55,7 @@ static void on_end(void *arg, const struct http2_list *list) {
     struct http_field trailers[HTTP1_TRAILER_FIELDS];
     size_t n;
     if (http2_trailers(list, trailers, HTTP1_TRAILER_FIELDS, &n) || e->state != ERRAND_BODY ||
-        http1_body_short(&e->decoder))
+        http_length_short(&e->length))
         errand2_malformed(e);
     else
         errand_done(e, true);

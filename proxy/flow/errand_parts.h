@@ -58,7 +58,8 @@ struct errand {
     struct buf in; /* the answer's head, and what came with it */
     struct buf gathered;
     struct http1_scan scan;
-    struct http1_body decoder;
+    struct http1_body decoder; /* of its body, HTTP/1's … */
+    struct http_length length; /* … and HTTP/2's */
 
     struct http1_request req; /* last, as they are large */
     struct http1_response resp;

@@ -191,8 +191,9 @@ struct xchg {
     struct buf up_in;  /* bytes of the answer's head */
     struct buf replay; /* the request's body as far as sent, for a second try */
     struct http1_scan up_scan;
-    struct http1_body up_body;
-    bool chunked_up; /* the request's body goes up chunked */
+    struct http1_body up_body;    /* the answer's, HTTP/1's … */
+    struct http_length up_length; /* … and HTTP/2's */
+    bool chunked_up;              /* the request's body goes up chunked */
     enum xchg_send_phase send_phase;
     bool trailers; /* it has some, which are not kept for a second try */
     bool corked;   /* the head is written and more follows at once */

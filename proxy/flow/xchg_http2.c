@@ -111,7 +111,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
         xchg_answer_malformed(x, why);
         return;
     }
-    http1_body_init(&x->up_body, resp->framing, resp->length);
+    x->up_length = http_length(resp->framing, resp->length);
     if (!xchg_answer_head(x))
         return;
     if (ended)
@@ -123,7 +123,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
 static void on_data(void *arg, struct slice bytes) {
     struct xchg *x = arg;
     up2_deadline(x->link, xchg_patience(x));
-    if (x->answer_phase < ANSWER_HELD || !http1_body_take(&x->up_body, bytes.n)) {
+    if (x->answer_phase < ANSWER_HELD || !http_length_take(&x->up_length, bytes.n)) {
         up2_malformed(x->link);
         xchg_answer_broken(x, 502, "upstream-malformed", http_refusal_text(HTTP_REFUSED_LENGTH_DIFFERS));
         return;
@@ -140,7 +140,7 @@ static void on_end(void *arg, const struct http2_list *list) {
     if (why || x->answer_phase < ANSWER_HELD) {
         up2_malformed(x->link);
         xchg_answer_malformed(x, why ? why : HTTP_REFUSED_STATUS_LINE);
-    } else if (http1_body_short(&x->up_body)) {
+    } else if (http_length_short(&x->up_length)) {
         xchg_answer_broken(x, 502, "upstream-truncated", "the upstream's answer was cut off");
     } else {
         xchg_answer_end(x, trailers, n);

@@ -40,6 +40,7 @@ static void upgrade_over(struct relay *r, enum relay_end end, unsigned side) {
 
 static void upgrade_stream(struct xchg *x, struct slice behind) {
     http1_body_init(&x->up_body, HTTP_BODY_CLOSE, 0);
+    x->up_length = http_length(HTTP_BODY_CLOSE, 0);
     x->body_done = false;
     if (x->client->stream)
         x->client->stream(x);
