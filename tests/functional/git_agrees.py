@@ -112,7 +112,7 @@ class Reader:
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.stdout.close()
-        self.process.wait(10)
+        self.process.wait(30)
 
     def read(self, body):
         """(commands, number of push options or None) or None if it is refused."""

@@ -82,7 +82,7 @@ def a_server_that_withholds(t):
 def a_server_that_hangs(t):
     git = serve(t)
     old = at(git)
-    asks.instead(git, lambda connection: time.sleep(30))
+    asks.instead(git, lambda connection: time.sleep(100))
     r = pushes.run(git, POLICY, GOOD)
     refused(git, r, old, "within 1")
 

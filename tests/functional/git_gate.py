@@ -340,7 +340,7 @@ def a_client_that_pauses_within_its_push_is_waited_for(t):
         spin(0.5)
         c.close()
     ''')
-    eventually = tap.eventually(lambda: [c for c in git.connections if b"PACK" in c.received], 3)
+    eventually = tap.eventually(lambda: [c for c in git.connections if b"PACK" in c.received])
     tap.ok(eventually)
 
 

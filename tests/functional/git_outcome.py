@@ -62,7 +62,7 @@ def why_the_server_refused_is_recorded_for_each_ref(t):
     command = CLONE + CHANGE + ("git push origin HEAD:refs/heads/no HEAD:refs/heads/yes || echo exit $?; "
                                 "read id; curl -s https://exeat.internal/why/$id")
     with exeat.Sandbox(ANY, command, stdin=subprocess.PIPE, **options(git)) as sandbox:
-        tap.eventually(lambda: [d for d in sandbox.decisions() if d["event"] == "outcome" and "git" in d], 30)
+        tap.eventually(lambda: [d for d in sandbox.decisions() if d["event"] == "outcome" and "git" in d])
         id = [d["id"] for d in sandbox.decisions() if d["event"] == "outcome" and "git" in d][0]
         r = sandbox.wait(30, stdin=(id + "\n").encode())
     tap.contains(r.out, "exit 1")
@@ -191,7 +191,7 @@ def what_is_cut_off_is_thrown_away_by_the_server(t):
         tap.lacks(r.err, "hung up")
         tap.ok([c for c in git.connections if b"PACK" in c.received], "nothing of the pack went up")
         tap.equal(git.refs(REPO), refs)
-        tap.eventually(lambda: objects(git) == before if careless else objects(git)[0] == before[0], 10, objects(git))
+        tap.eventually(lambda: objects(git) == before if careless else objects(git)[0] == before[0], message=objects(git))
         _, outcome = push_record(r)
         tap.ok("git" not in outcome, outcome)
 

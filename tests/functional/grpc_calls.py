@@ -151,8 +151,8 @@ def deadlines_and_cancellation_reach_the_server(t):
         report(method("unary_unary", "Unary")(b"then").decode())
     ''')
     tap.equal(r.reports, ["DEADLINE_EXCEEDED", "begun", "CANCELLED", "then"])
-    tap.eventually(lambda: [s for s in server.seen if s["method"] == "Hangs"] == [{"method": "Hangs", "ended": True}] * 2, 10,
-                   "the server was not told: %r" % server.seen)
+    tap.eventually(lambda: [s for s in server.seen if s["method"] == "Hangs"] == [{"method": "Hangs", "ended": True}] * 2,
+                   message="the server was not told: %r" % server.seen)
 
 
 @tap.test(timeout=90)

@@ -434,11 +434,10 @@ def a_server_that_breaks_the_rules_and_stays_is_left_with_all_of_its_streams(t):
         c = h2("a.test")
         began = time.monotonic()
         first, second = (c.request("/ok/%d" % i, method="POST") for i in (1, 2))
-        report([c.answer(first).status, c.answer(second).status], time.monotonic() - began < 5)
-        time.sleep(1)
+        report([c.answer(first).status, c.answer(second).status], time.monotonic() - began < 20)
     ''')
     tap.equal(r.reports, [[[502, 502], True]])
-    tap.equal(len(ended), 1)
+    tap.eventually(lambda: len(ended) == 1, message="the connection was kept")
 
 
 @tap.test
@@ -707,7 +706,7 @@ def a_websocket_that_breaks_off_on_either_side_ends_on_the_other(t):
     report(h2("a.test").get("/ok/three").status)
     ''', settings=b"\0\x08\0\0\0\1")
     tap.equal(r.reports, [[101, "begun", "ragged"], [101, "begun"], 200])
-    tap.ok(reset.is_set(), "the stream was not given up")
+    tap.ok(reset.wait(30), "the stream was not given up")
     tap.equal([o.get("code") for o in r.outcomes(status=101)], ["upstream-truncated", "client-gone"])
 
 

@@ -240,7 +240,7 @@ def signals_sent_to_the_supervisor_reach_the_command():
         tap.equal(b.process.stdout.readline(), b"up\n")
         b.process.send_signal(signal.SIGTERM)
         tap.equal(b.process.stdout.readline(), b"got\n")
-        tap.equal(b.process.wait(10), 3)
+        tap.equal(b.process.wait(30), 3)
 
 
 @tap.test
@@ -270,7 +270,7 @@ def a_killed_init_ends_the_sandbox():
         tap.equal(b.process.stdout.readline(), b"up\n")
         init = int(b.process.stderr.readline().split()[4])
         os.kill(init, signal.SIGKILL)
-        tap.equal(b.process.wait(10), 125)
+        tap.equal(b.process.wait(30), 125)
     before.check()
 
 
@@ -365,9 +365,9 @@ def an_interactive_shell_has_its_job_control(_t=None):
                 (box.program(), state), "bash", *shell]
         with term.Terminal(args, user=name, env={"PATH": os.environ["PATH"], "TERM": "dumb", "PS1": "in$ "}) as t:
             t.until("$ ")
-            t.send("stty size; sleep 1000\r")
+            t.send("stty size; sh -c 'echo be\"\"gan; exec sleep 1000'\r")
             t.until("24 80")
-            time.sleep(0.5)
+            t.until("began")
             t.key("z")
             t.until("Stopped")
             t.send("jobs; fg\r")

@@ -174,7 +174,7 @@ def exeat_is_replaced_while_it_runs():
     program = copy()
     args = [program, "run", "-q", "--", "sh", "-c", ": > began; until test -e go; do sleep 0.05; done; echo ran"]
     with exeat.Sandbox(None, [], program_args=args) as sandbox:
-        tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")), 15)
+        tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")))
         for part in exeat.PARTS:
             os.unlink(program + part)
             shutil.copy2(exeat.program() + part, program + part)

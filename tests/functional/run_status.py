@@ -80,7 +80,7 @@ def waiting(script):
 
 
 def ready(sandbox):
-    tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "ready")), 15, "command is not ready")
+    tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "ready")), message="command is not ready")
 
 
 @tap.test
@@ -89,7 +89,7 @@ def signals_are_passed_on():
         with exeat.Sandbox(None, waiting("trap 'echo got %d; exit 9' %d" % (number, number))) as sandbox:
             ready(sandbox)
             sandbox.process.send_signal(number)
-            r = sandbox.wait(10)
+            r = sandbox.wait(30)
         tap.equal((r.code, r.out), (9, "got %d\n" % number), "signal %d" % number)
 
 
@@ -100,7 +100,7 @@ def a_signal_that_is_not_caught_ends_the_command():
             ready(sandbox)
             time.sleep(0.1)
             sandbox.process.send_signal(number)
-            tap.equal(sandbox.wait(10).code, 128 + number)
+            tap.equal(sandbox.wait(30).code, 128 + number)
 
 
 @tap.test
@@ -111,7 +111,7 @@ def a_signal_that_the_command_ignores_does_not_end_exeat():
         time.sleep(0.3)
         tap.equal(sandbox.process.poll(), None)
         sandbox.process.send_signal(signal.SIGUSR1)
-        tap.equal(sandbox.wait(10).code, 5)
+        tap.equal(sandbox.wait(30).code, 5)
 
 
 @tap.test
@@ -124,7 +124,7 @@ def nohup_holds():
         time.sleep(0.3)
         tap.equal(sandbox.process.poll(), None)
         sandbox.process.send_signal(signal.SIGUSR1)
-        tap.equal(sandbox.wait(10).code, 5)
+        tap.equal(sandbox.wait(30).code, 5)
 
 
 @tap.test
@@ -133,9 +133,9 @@ def a_command_that_stops_itself_stops_exeat_and_both_go_on():
         def stopped():
             with open("/proc/%d/stat" % sandbox.pid, encoding="ascii") as f:
                 return f.read().rpartition(")")[2].split()[0] == "T"
-        tap.eventually(stopped, 15, "exeat has not stopped")
+        tap.eventually(stopped, message="exeat has not stopped")
         sandbox.process.send_signal(signal.SIGCONT)
-        r = sandbox.wait(10)
+        r = sandbox.wait(30)
     tap.equal((r.code, r.out), (0, "again\n"))
 
 
@@ -158,9 +158,8 @@ def scopes_signals():
 
 @tap.test
 def what_the_command_leaves_behind_ends_with_it():
-    r = exeat.run(None, "sleep 300 >/dev/null 2>&1 & setsid sleep 300 >/dev/null 2>&1 & echo started", timeout=15)
+    r = exeat.run(None, "sleep 300 >/dev/null 2>&1 & setsid sleep 300 >/dev/null 2>&1 & echo started")
     tap.equal((r.code, r.out), (0, "started\n"))
-    tap.ok(r.seconds < 8, "took %.1f s" % r.seconds)
 
 
 @tap.test

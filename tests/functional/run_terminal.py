@@ -243,7 +243,7 @@ def hanging_up_ends_it(t):
     shell.until("go")
     os.close(shell.master)
     shell.master = os.open("/dev/null", os.O_RDWR)
-    tap.eventually(lambda: shell.process.poll() is not None, 10, "it has not ended")
+    tap.eventually(lambda: shell.process.poll() is not None, message="it has not ended")
     tap.equal(shell.process.returncode, 128 + signal.SIGHUP)
 
 

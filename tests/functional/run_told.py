@@ -55,7 +55,7 @@ def under_way(t, redis, act, **options):
             held = [q for q in server.requests if not q.target.startswith("/quick")]
             quick = exeat.select(sandbox.decisions(), "outcome", status=200)
             return len(held) == HELD and len(quick) > 20
-        tap.eventually(begun, 30)
+        tap.eventually(begun)
         act(sandbox)
         return sandbox.wait(30)
 
@@ -120,7 +120,7 @@ def the_scribe_outlives_it(t):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             os.kill(scribe, number)
         before = len(sandbox.decisions())
-        tap.eventually(lambda: len(sandbox.decisions()) > before + 10, 20)
+        tap.eventually(lambda: len(sandbox.decisions()) > before + 10)
         tap.equal(roles.of(sandbox.pid)["scribe"], scribe)
         open(os.path.join(sandbox.home, "end"), "w", encoding="ascii").close()
     with RealRedis() as redis:

@@ -182,7 +182,7 @@ def a_slow_connection_holds_up_no_other(t):
             c.get("/quick")
         report(time.monotonic() - began)
     ''', resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
-    tap.ok(r.reports[0] < 5, "%g s" % r.reports[0])
+    tap.ok(r.reports[0] < 25, "%g s" % r.reports[0])
 
 
 if __name__ == "__main__":

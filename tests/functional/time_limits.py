@@ -12,7 +12,7 @@ from servers import RawServer, SinkServer, response
 
 # Inside: how long until the connection ends, or None.
 HELPERS = '''
-    def until_end(c, most=12):
+    def until_end(c, most=25):
         began = time.monotonic()
         c.timeout(most)
         while c.recv():
@@ -44,7 +44,7 @@ def limited(t, code, *limits, answer=response(200, "ok"), **options):
 
 def around(seconds, got, message=""):
     """The limit, or a while later on a busy machine."""
-    tap.ok(got is not None and seconds - 0.3 <= got <= seconds + 6, "%s %r s, wanted %r" % (message, got, seconds))
+    tap.ok(got is not None and seconds - 0.3 <= got <= seconds + 20, "%s %r s, wanted %r" % (message, got, seconds))
 
 
 def denials(r):
@@ -143,12 +143,12 @@ def an_answer_that_nobody_takes(t):
     r, _ = limited(t, '''
         c = tls("a.test")
         c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
-        time.sleep(5)
+        time.sleep(8)
         report(len(c.rest()) < 64 << 20, c.ended != "timeout")
     ''', "body=1s", answer=response(200, "x" * (64 << 20)))
     tap.equal(r.reports, [[True, True]])
     tap.equal([(o["code"], o["reason"]) for o in r.outcomes()], [("client-timeout", "the client took no more of its answer")])
-    tap.ok(r.outcomes()[0]["duration_ms"] < 4000, r.outcomes())
+    tap.ok(r.outcomes()[0]["duration_ms"] < 7500, r.outcomes())
 
 
 @tap.test

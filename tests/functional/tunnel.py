@@ -383,15 +383,17 @@ def a_reset_is_passed_on(t):
         def serve(self, connection):
             connection.fill()
             connection.send(b"some")
-            time.sleep(0.2)
+            connection.until(b"that has come")
             connection.close("rst")
     server = t.use(Rude())
     r = run(t, '''
         c = tcp("pinned.test", 443)
         c.send(hello("pinned.test"))
-        report(c.rest().decode(), c.ended)
+        some = c.exactly(4).decode()
+        c.send("that has come")
+        report(some, c.rest().decode(), c.ended)
     ''', server)
-    tap.equal(r.reports, [["some", "reset"]])
+    tap.equal(r.reports, [["some", "", "reset"]])
     tap.equal(r.outcomes()[0]["code"], "upstream-truncated")
 
 
@@ -416,7 +418,7 @@ def silence_of_both_sides_has_a_limit_of_its_own(t):
     ''', server, flags=["--time-limit", "relay=2s"])
     got, rest, seconds = r.reports[0]
     tap.equal((got, rest), (["A", "B", "C", "D"], ""))
-    tap.ok(1.7 <= seconds < 10, "ended after %r s of silence" % seconds)
+    tap.ok(1.7 <= seconds < 60, "ended after %r s of silence" % seconds)
     tap.equal([o["code"] for o in r.outcomes()], ["relay-idle"])
 
 

@@ -74,7 +74,7 @@ def each(t, raw, framed, want, patience=30, versions=VERSIONS):
     tap.equal(len(r.reports), 2 * len(versions))
     for host, version, status, seconds in r.reports:
         tap.equal(status, want, (host, version))
-        tap.ok(seconds < 10, "%s %s took %.1f s" % (host, version, seconds))
+        tap.ok(seconds < 25, "%s %s took %.1f s" % (host, version, seconds))
     tap.equal([q.header("expect") for q in one.requests], ["100-continue"] * len(versions))
     tap.equal(len(r.outcomes(status=int(want))), 2 * len(versions))
     return [len(q.body or b"") for q in one.requests] + framed.sizes
@@ -134,7 +134,7 @@ def a_refusal_comes_at_once(t):
     ''' % (VERSIONS,)], timeout=50)
     for status, seconds in r.reports[:2]:
         tap.equal(status, "403")
-        tap.ok(seconds < 10, seconds)
+        tap.ok(seconds < 25, seconds)
     tap.equal(r.reports[2], [403, []])
     tap.equal(server.requests, [])
 

@@ -39,7 +39,7 @@ def download(t, clients, seconds=20, version="--http1.1", scheme="https"):
     command = "for i in $(seq %d); do curl -s -o /dev/null %s --limit-rate 1M --max-time 100 %s://a.test/ok & done; wait" % (clients, version, scheme)
     resolve = [server.resolve("a.test", 443 if scheme == "https" else 80)]
     with exeat.Sandbox("allow GET %s://a.test/**\n" % scheme, command, resolve=resolve, upstream_ca=pki.ca) as sandbox:
-        tap.eventually(lambda: len(server.connections) >= clients, 30)
+        tap.eventually(lambda: len(server.connections) >= clients)
         time.sleep(2)
         before, sent = resident(sandbox.pid), endless.sent
         time.sleep(seconds)
@@ -116,7 +116,7 @@ def watched(sandbox, slow, timeout):
         if slow.taken:
             most, samples = max(most, resident(sandbox.pid)), samples + 1
     print("# %d KiB, at most %d KiB in %d looks, %d bytes" % (before, most, samples, slow.taken))
-    return before, most, samples, sandbox.wait(10)
+    return before, most, samples, sandbox.wait(30)
 
 
 @tap.test(timeout=180)

@@ -165,7 +165,7 @@ def the_environment_has_no_secret_and_exeats_own_is_wiped(t):
     home = work.folder("home.", user=scene.user, mode=0o700)
     with exeat.Sandbox(POLICY.splitlines()[0] + "\n", ["sleep", "20"], home=home, vault=VAULT.split("credential b")[0],
                        env={"TOKEN_A": "SECRET-A"}) as sandbox:
-        tap.eventually(lambda: os.path.exists(sandbox.log), 10)
+        tap.eventually(lambda: os.path.exists(sandbox.log))
         time.sleep(1)
         if work.is_root():
             # even root finds nothing but in the keeper's locked memory
@@ -187,7 +187,7 @@ def children(pid):
 def a_redis_password_leaves_the_command_line():
     url = "redis://:SECRET-REDIS@127.0.0.1:1"
     with exeat.Sandbox(None, ["sh", "-c", ": > began; sleep 20"], redis=url) as sandbox:
-        tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")), 10)
+        tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")))
         for pid in [sandbox.pid] + children(sandbox.pid):
             with open("/proc/%d/cmdline" % pid, "rb") as f:
                 tap.lacks(f.read(), b"SECRET-REDIS")

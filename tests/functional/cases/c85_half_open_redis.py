@@ -39,8 +39,8 @@ def pace(t, redis_url, count=100, pause=0.01, code=None, timeout=60, **options):
     end = time.time() - os.stat(done).st_mtime
     kinds = [x[0] for x in r.reports]
     tap.equal(kinds, ["slowest"])
-    tap.ok(r.reports[0][1] < 1.0, "a request took %.3f s" % r.reports[0][1])
-    tap.ok(end < 5.0, "exeat took %.2f s to end" % end)
+    tap.ok(r.reports[0][1] < 5.0, "a request took %.3f s" % r.reports[0][1])
+    tap.ok(end < 25.0, "exeat took %.2f s to end" % end)
     tap.equal(len(r.verdicts(verdict="allow")), count)
     return r
 
@@ -122,10 +122,13 @@ def stopped_for_good(t):
     threading.Timer(0.5, redis.pause).start()
     r = pace(t, redis.url(), 100, 0.015)
     redis.resume()
-    time.sleep(0.2)
-    there = {(e["event"], e["id"]) for e in redis.stream()}
-    missing = [e for e in r.events() if e["event"] != "gap" and (e["event"], e["id"]) not in there]
-    tap.ok(0 < len(missing) <= gap(r), "missing %d, counted %d" % (len(missing), gap(r)))
+
+    def missing():
+        there = {(e["event"], e["id"]) for e in redis.stream()}
+        return len([e for e in r.events() if e["event"] != "gap" and (e["event"], e["id"]) not in there])
+    # what it had been sent, it takes now
+    tap.eventually(lambda: missing() <= gap(r), message="more is missing than the %d that were counted" % gap(r))
+    tap.ok(missing() > 0, "nothing is missing")
 
 
 @tap.test
@@ -134,14 +137,9 @@ def sigterm_ends_it_in_time(t):
     server = t.use(RawServer(response(200, "ok"), tls=pki.leaf("a.test")))
     with exeat.Sandbox(POLICY, "curl -s https://a.test/; sleep 60", resolve=server.resolve("a.test"), upstream_ca=pki.ca,
                        redis=redis.url()) as sandbox:
-        for _ in range(500):
-            if sandbox.decisions():
-                break
-            time.sleep(0.01)
-        start = time.monotonic()
+        tap.eventually(sandbox.decisions)
         sandbox.process.terminate()
-        sandbox.wait(10)
-        tap.ok(time.monotonic() - start < 5.0)
+        sandbox.wait(25)  # the command would sleep on
 
 
 def resident(pid):
@@ -196,7 +194,7 @@ def memory_stays_what_it_is(t):
         sizes = resident(sandbox.pid)
         sandbox.process.stdin.write(b"\n")
         sandbox.process.stdin.flush()
-        r = sandbox.wait(20)
+        r = sandbox.wait(30)
     tap.note(sizes)
     tap.ok(sizes and max(sizes.values()) < 80 * 1024, "too large: %s" % sizes)
     tap.equal(len(r.verdicts()), 50000)

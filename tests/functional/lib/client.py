@@ -37,7 +37,7 @@ class Answer:
 class Connection:
     def __init__(self, sock):
         self.sock, self.pending, self.ended = sock, b"", None
-        sock.settimeout(10)
+        sock.settimeout(30)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     def timeout(self, seconds):
         self.sock.settimeout(seconds)
@@ -156,7 +156,7 @@ def wrap(connection, sni, alpn=None):
     return connection
 
 def tcp(host, port=80):
-    return Connection(socket.create_connection((host, port), 10))
+    return Connection(socket.create_connection((host, port), 30))
 
 def tls(host, port=443, sni=True, alpn=None):
     return wrap(tcp(host, port), host if sni is True else sni, alpn)

@@ -162,7 +162,7 @@ class Sandbox:
     def decisions(self):
         return read_log(self.log)
 
-    def wait(self, timeout=30, stdin=None):
+    def wait(self, timeout=60, stdin=None):
         """Waits for the end; a run that takes longer is killed, and the test fails."""
         try:
             out, err = self.process.communicate(stdin, timeout=timeout)
@@ -188,7 +188,7 @@ def _user(user):
     return user
 
 
-def run(policy, command, *, timeout=30, stdin=None, **options):
+def run(policy, command, *, timeout=60, stdin=None, **options):
     """Runs a command under a policy (its text, or the path of a file, or a list of these, or None)."""
     import tap
     source = subprocess.PIPE if stdin is not None else subprocess.DEVNULL
@@ -199,7 +199,7 @@ def run(policy, command, *, timeout=30, stdin=None, **options):
     return result
 
 
-def call(*args, user=None, env=None, timeout=30, stdin=None, home=None):
+def call(*args, user=None, env=None, timeout=60, stdin=None, home=None):
     """Any other command of the program: exeat.call("--version")."""
     import tap
     home = home or work.folder("home.", user=_user(user), mode=0o700)

@@ -123,7 +123,7 @@ class NodeServer(TellServer):
 
     def requests(self, n=0):
         """Waits for n of them."""
-        tap.eventually(lambda: len(self.seen) >= n, 10, "only %d requests came" % len(self.seen))
+        tap.eventually(lambda: len(self.seen) >= n, message="only %d requests came" % len(self.seen))
         return list(self.seen)
 
 

@@ -105,7 +105,7 @@ class Host:
         new = {kind: sorted(now[kind] - self.state[kind]) for kind in now}
         return {kind: things for kind, things in new.items() if things}
 
-    def check(self, seconds=3.0):
+    def check(self, seconds=20.0):
         end = time.monotonic() + seconds
         while True:
             left = self.left()

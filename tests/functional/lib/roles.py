@@ -53,7 +53,7 @@ def greedy(**options):
 
 
 def began(sandbox):
-    tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")), 15, "command has not begun")
+    tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")), message="command has not begun")
 
 
 def gone(host, besides=()):
@@ -62,7 +62,7 @@ def gone(host, besides=()):
         found = leftovers.processes(host.program)
         return {p: line for p, line in found.items() if not _child_of(p, besides)}
     try:
-        tap.eventually(lambda: not left(), 3)
+        tap.eventually(lambda: not left())
     except AssertionError:
         raise AssertionError("still running: %r" % left()) from None
 

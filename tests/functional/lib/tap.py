@@ -11,7 +11,7 @@
 
 A test's name is its docstring's first line, or the function's name in words. It passes when it
 returns, is skipped when it calls tap.skip(reason), and fails on any exception. It has a time limit
-(60 s unless @tap.test(timeout=...) says otherwise). Whatever a failing test noted with tap.note() is
+(120 s unless @tap.test(timeout=...) says otherwise). Whatever a failing test noted with tap.note() is
 printed with it. `python3 test.py WORD` runs only the tests that have WORD in their names.
 """
 import contextlib
@@ -48,7 +48,7 @@ class Context(contextlib.ExitStack):
         self.callback(function, *args, **kwargs)
 
 
-def test(function=None, *, timeout=60, name=None):
+def test(function=None, *, timeout=120, name=None):
     """Registers a test; it may take one argument, a Context."""
     def register(f):
         words = name or (f.__doc__ or "").strip().split("\n")[0] or f.__name__.replace("_", " ").strip()
@@ -97,8 +97,9 @@ def lacks(text, part, message=""):
         raise AssertionError("%s%r is in %r" % (message + ": " if message else "", part, text))
 
 
-def eventually(condition, seconds=5.0, message="has not come about"):
-    """Waits until the condition holds, and returns what it gave."""
+def eventually(condition, seconds=30.0, message="has not come about"):
+    """Waits until the condition holds, and returns what it gave. The limit is what a busy machine may need; who passes waits no longer
+    than the fact needs."""
     end = time.monotonic() + seconds
     while True:
         value = condition()

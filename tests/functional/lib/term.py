@@ -59,7 +59,7 @@ class Terminal:
         self.text += data
         return bool(data)
 
-    def until(self, word, seconds=15):
+    def until(self, word, seconds=30):
         """Reads on until `word` comes that has not been waited for yet; what came before it too."""
         word = word.encode() if isinstance(word, str) else word
         end = time.monotonic() + seconds
@@ -71,7 +71,7 @@ class Terminal:
         part, self.seen = self.text[self.seen:at], at
         return part.decode("utf-8", "replace")
 
-    def wait(self, seconds=15):
+    def wait(self, seconds=30):
         """The exit status, once the command has ended; all that it wrote is in `text`."""
         end = time.monotonic() + seconds
         while self.process.poll() is None:
