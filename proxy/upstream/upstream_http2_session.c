@@ -21,6 +21,8 @@ static int guarded(struct up2 *up, const char *why) {
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg) {
     struct up2 *up = arg;
     (void)session;
+    if (head->type == NGHTTP2_ORIGIN && head->stream_id == 0)
+        shared_remove(up);
     return guarded(up, http2_guard_frame(&up->guard, head, clock_monotonic_ms()));
 }
 
@@ -76,8 +78,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         up2_stop(up);
     if (frame->hd.type == NGHTTP2_SETTINGS)
         up2_settle(up);
-    if (frame->hd.type == NGHTTP2_ORIGIN)
-        shared_remove(up);
     if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS)
@@ -170,7 +170,6 @@ int up2_session(struct up2 *up) {
     nghttp2_option *option = http2_option();
     int r = callbacks && option ? 0 : ERR_NOMEM;
     if (r == 0) {
-        nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_ORIGIN);
         if (nghttp2_session_client_new3(&up->session, callbacks, up, option, http2_wiping_memory()) ||
             nghttp2_submit_settings(up->session, NGHTTP2_FLAG_NONE, settings,
                                     sizeof settings / sizeof *settings) ||
