@@ -74,6 +74,20 @@ def a_name_that_leads_elsewhere_goes_there(t):
     tap.equal(sessions(other, 1), [("b.test", 1)])
 
 
+@tap.test(timeout=120)
+def the_very_address_counts(t):
+    # so many that some share a place in the index with the address that is connected to
+    server = t.use(NodeServer(pki.leaf(*BOTH)))
+    elsewhere = ["n%d.w.test:443:127.0.%d.2:%d" % (i, i, server.port) for i in range(250)]
+    r = client.run("allow GET https://a.test/ok**\nallow GET https://*.w.test/ok**\n", [h2.CLIENT, ASK, '''
+        report(ask("a.test", "/ok/1"))
+        report([ask("n%d.w.test" % i, "/ok/1") for i in range(250)] == [502] * 250)
+        report(ask("c.w.test", "/ok/2"))
+    '''], resolve=[server.resolve(n) for n in ("a.test", "c.w.test")] + elsewhere, upstream_ca=pki.ca)
+    tap.equal(r.reports, [200, True, 200])
+    tap.equal(len(server.seen), 2)
+
+
 @tap.test
 def another_port_is_another_server(t):
     server = t.use(NodeServer(pki.leaf(*BOTH)))
