@@ -52,14 +52,22 @@ int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session) {
     return 0;
 }
 
-bool ca_upstream_also(const SSL *ssl, struct slice host) {
+/* What the handshake's own check of the name would say, and whether it is still in time. */
+static bool names(X509 *cert, struct slice host) {
     struct url_host h;
-    X509 *cert = SSL_get0_peer_certificate(ssl);
-    bool good = cert && SSL_get_verify_result(ssl) == X509_V_OK && url_host_parse(host, &h, NULL) == 0 &&
-                h.kind == URL_HOST_NAME && X509_cmp_current_time(X509_get0_notAfter(cert)) > 0 &&
+    bool good = cert && url_host_parse(host, &h, NULL) == 0 && h.kind == URL_HOST_NAME &&
+                X509_cmp_current_time(X509_get0_notAfter(cert)) > 0 &&
                 X509_check_host(cert, h.text, h.n, HOST_FLAGS, NULL) == 1;
     ERR_clear_error();
     return good;
+}
+
+bool ca_upstream_also(const SSL *ssl, struct slice host) {
+    return SSL_get_verify_result(ssl) == X509_V_OK && names(SSL_get0_peer_certificate(ssl), host);
+}
+
+bool ca_upstream_session_also(SSL_SESSION *session, struct slice host) {
+    return names(SSL_SESSION_get0_peer(session), host);
 }
 
 const char *ca_upstream_reason(const SSL *ssl) {

@@ -22,13 +22,15 @@ int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struc
  * Readies one connection to `host` (canonical, base/url.h): the server's certificate must name it (a name:
  * DNS names of subjectAltName, wildcards for a whole left-most label; an address: its IP names); SNI is sent
  * for a name, not for an address. `session` (may be NULL) is offered for resumption; it must come from a
- * connection to the same host and port. Returns 0, ERR_PARSE (no host) or ERR_CRYPTO.
+ * connection to the same host and port, or be one of ca_upstream_session_also: what is resumed is not verified again. Returns 0, ERR_PARSE (no host) or ERR_CRYPTO.
  */
 int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session) MUST_CHECK;
 
 /* Whether a handshake that was good is good for the name `host` (canonical) as well: what the server's certificate names is
  * looked at as ca_upstream_prepare has it done, and it has not expired since. False for an address. */
 bool ca_upstream_also(const SSL *ssl, struct slice host) MUST_CHECK;
+/* … of a session of it, which may be given to ca_upstream_prepare for `host` then, if the server is the same. */
+bool ca_upstream_session_also(SSL_SESSION *session, struct slice host) MUST_CHECK;
 
 /* After a failed handshake: why the certificate was refused ("certificate has expired", "hostname mismatch"),
  * or NULL if that was not the reason. */

@@ -165,6 +165,12 @@ static void on_shaken(struct io *io, int err) {
         return;
     }
     const char *why = ca_upstream_reason(io->ssl);
+    if (!why && a->borrowed) { /* it is no other name's server, or does not like to be taken for it */
+        a->site->own_tickets = true;
+        dial_release(a);
+        dial_start(a);
+        return;
+    }
     if (why)
         attempt_fail(a, UPSTREAM_CERTIFICATE, &a->peer, "the certificate of %s is not accepted: %s", host,
                      why);
@@ -185,7 +191,7 @@ static void on_way(struct upstream_attempt *a) {
         attempt_made(a, io);
         return;
     }
-    if (site_tls(a->site, io, a->pool->upstream, a->options.http2)) {
+    if (attempt_tls(a, io)) {
         attempt_fail(a, UPSTREAM_INTERNAL, &a->peer, "TLS with %s can't be set up",
                      a->site->origin.host.text);
         return;

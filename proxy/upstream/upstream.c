@@ -399,8 +399,8 @@ void upstream_pool_free(struct upstream_pool *p) {
         upstream_cancel(a);
     for (struct link *l; (l = TAILQ_FIRST(&p->out));) {
         TAILQ_REMOVE(&p->out, l, entry);
-        if (l->link.io && l->link.io->ssl)
-            SSL_set_app_data(l->link.io->ssl, NULL);
+        if (l->link.io)
+            tickets_forget(l->link.io->ssl);
         l->pool = NULL;
         l->site = NULL;
     }

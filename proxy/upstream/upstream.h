@@ -9,8 +9,9 @@
  * between two looks gets through. All good addresses are tried, IPv6 and IPv4 in turn, the next one
  * UPSTREAM_STAGGER_MS after the last or as soon as it failed (RFC 8305); the first to connect wins. TLS is
  * 1.2 or later, with SNI (none for an address), the chain verified against the roots and the certificate
- * against the name or the address, always; ALPN offers http/1.1, and h2 to who asks for it. Sessions are resumed within one sandbox
- * and origin. Not one byte of a request is written before all of that has passed.
+ * against the name or the address, always; ALPN offers http/1.1, and h2 to who asks for it.
+ * Sessions are resumed within one sandbox, by their own name, and by others of the same server (upstream_tickets.c). Not
+ * one byte of a request is written before all of that has passed.
  *
  * Behind a proxy of the environment (proxyenv.h) the way is CONNECT, for http origins too. Where exeat can
  * resolve the origin itself, all of its addresses must be public there too, else the request is refused;

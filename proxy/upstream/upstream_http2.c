@@ -136,8 +136,7 @@ void up2_retire(struct up2 *up) {
         up->site->users--;
         up->pool = NULL;
         up->site = NULL;
-        if (up->io->ssl)
-            SSL_set_app_data(up->io->ssl, NULL);
+        tickets_forget(up->io->ssl);
     }
     LIST_FOREACH(s, &up->streams, entry)
     if (s->linked)

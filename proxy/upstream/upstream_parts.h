@@ -2,7 +2,8 @@
  * What the files of the pool share; nobody else includes this.
  *
  *     upstream.c         a caller's wish, from upstream_acquire to upstream_release; the pool's life
- *     upstream_sites.c   what is known of an origin; TLS sessions
+ *     upstream_sites.c   what is known of an origin
+ *     upstream_tickets.c TLS, and its sessions
  *     upstream_idle.c    connections of HTTP/1.1 that wait to be used again
  *     upstream_http2.c   connections of HTTP/2 (upstream_http2.h)
  *     upstream_shared.c  … that serve other names, too
@@ -25,7 +26,7 @@
 #include "proxy/upstream/upstream.h"
 #include "proxy/upstream/upstream_http2.h"
 
-#define SITE_SESSIONS 4
+#define SITE_TICKETS 4
 
 struct upstream {
     struct upstream_config config;
@@ -46,6 +47,7 @@ struct link {
 };
 
 TAILQ_HEAD(link_list, link);
+TAILQ_HEAD(ticket_list, ticket);
 
 struct site {
     LIST_ENTRY(site) bucket;
@@ -60,10 +62,11 @@ struct site {
     unsigned dialling;       /* attempts under way that offer it */
     unsigned users;          /* links handed out and attempts: it stays as long as there are any */
     struct up2 *host; /* a connection that was made for another name and serves this one, too; NULL: none */
-    LIST_ENTRY(site) guest; /* in host.guests */
-    bool alone;             /* a server has said that it serves this name on connections of its own */
-    SSL_SESSION *sessions[SITE_SESSIONS];
-    size_t nsessions;
+    LIST_ENTRY(site) guest;     /* in host.guests */
+    bool alone;                 /* a server has said that it serves this name on connections of its own */
+    struct ticket_list tickets; /* TLS sessions, the newest at the front */
+    size_t ntickets;
+    bool own_tickets; /* its server has ended a handshake that went on with another name's session */
 };
 
 #define POOL_BUCKETS 64
@@ -71,7 +74,8 @@ struct site {
 struct upstream_pool {
     struct upstream *upstream;
     LIST_HEAD(, site) buckets[POOL_BUCKETS];
-    LIST_HEAD(, up2) shared[POOL_BUCKETS]; /* by the address that they are connected to */
+    LIST_HEAD(, up2) shared[POOL_BUCKETS];     /* by the address that they are connected to */
+    LIST_HEAD(, ticket) tickets[POOL_BUCKETS]; /* by that which they were made with */
     TAILQ_HEAD(, site) sites;
     size_t nsites;
     struct link_list out; /* links handed out */
@@ -114,6 +118,7 @@ struct upstream_attempt {
     struct event timer; /* the time limit, and the way into the event loop when it is decided */
     enum attempt_state state;
     bool counted;     /* in pool.open */
+    bool borrowed;    /* TLS goes on with another name's session */
     bool offers;      /* HTTP/2, on a connection that others could use: counted in site.dialling */
     struct up2 *asks; /* ATTEMPT_ASKING */
     struct link *made;
@@ -173,9 +178,18 @@ void site_put(struct upstream_pool *p, struct site *site);
 bool site_same_reach(const struct upstream_options *a, const struct upstream_options *b);
 /* At the pool's end: whoever uses it. */
 void site_free(struct upstream_pool *p, struct site *site);
-/* Readies the io's TLS for the site: name, session, where new sessions go, whether HTTP/2 is offered. 0 or an error of
- * ca_upstream_prepare. */
-int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) MUST_CHECK;
+/* The place of an address in an index of the pool's. */
+unsigned pool_bucket(const struct addr *a);
+
+/* ---- upstream_tickets.c ---- */
+
+/* Readies the io's TLS for the attempt's site: name, session, where new sessions go, whether HTTP/2 is offered. 0, ERR_NOMEM or an
+ * error of ca_upstream_prepare. */
+int attempt_tls(struct upstream_attempt *a, struct io *io) MUST_CHECK;
+/* Sessions that come on it are not kept any more. NULL is fine. */
+void tickets_forget(SSL *ssl);
+/* All of the site's. */
+void tickets_free(struct site *site);
 
 /* ---- upstream_shared.c ---- */
 

@@ -18,19 +18,10 @@
 #define SHARED_LOOK_MAX  64 /* connections that are looked at for one name */
 #define SHARED_CHECK_MAX 4  /* … and certificates: a list of names may be long */
 
-static unsigned bucket_of(const struct addr *a) {
-    bool v6 = a->sa.sa_family == AF_INET6;
-    const uint8_t *bytes = v6 ? a->in6.sin6_addr.s6_addr : (const uint8_t *)&a->in.sin_addr;
-    uint32_t h = 2166136261u ^ addr_port(a);
-    for (size_t i = 0; i < (v6 ? 16u : 4u); i++)
-        h = (h ^ bytes[i]) * 16777619u;
-    return h % POOL_BUCKETS;
-}
-
 void shared_add(struct upstream_pool *p, struct up2 *up) {
     if (up->proxied)
         return;
-    LIST_INSERT_HEAD(&p->shared[bucket_of(&up->peer)], up, shared);
+    LIST_INSERT_HEAD(&p->shared[pool_bucket(&up->peer)], up, shared);
     up->listed = true;
 }
 
@@ -61,7 +52,7 @@ struct up2 *shared_join(struct upstream_pool *p, struct site *site, const struct
     if (site->alone || site->origin.host.kind != URL_HOST_NAME)
         return NULL;
     for (size_t i = 0; i < n; i++)
-        LIST_FOREACH(up, &p->shared[bucket_of(&addrs[i])], shared) {
+        LIST_FOREACH(up, &p->shared[pool_bucket(&addrs[i])], shared) {
             if (++looks > SHARED_LOOK_MAX)
                 return NULL;
             if (!shared_fits(up, site, &addrs[i], once))

@@ -1,78 +1,12 @@
 /*
- * Sites: what a sandbox's pool knows of one origin, the TLS sessions to be resumed among it. A session is of the sandbox
- * and the origin that it was made with, and of no other.
+ * Sites: what a sandbox's pool knows of one origin.
  */
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/hash.h"
-#include "ca/upstream.h"
-#include "proxy/io/http2_io.h"
 #include "proxy/upstream/upstream_parts.h"
 
 #define SITES_MAX 1024 /* kept for their sessions when nobody uses them */
-
-/* --- sessions ----------------------------------------------------------------------------------------- */
-
-/* OpenSSL has a session that may be resumed. 1: it is ours now. */
-static int on_session(SSL *ssl, SSL_SESSION *session) {
-    struct site *site = SSL_get_app_data(ssl);
-    if (!site)
-        return 0;
-    if (site->nsessions == SITE_SESSIONS) {
-        SSL_SESSION_free(site->sessions[0]);
-        memmove(site->sessions, site->sessions + 1, sizeof site->sessions - sizeof site->sessions[0]);
-        site->nsessions--;
-    }
-    site->sessions[site->nsessions++] = session;
-    return 1;
-}
-
-/* The newest session, or NULL. The caller frees it. One of TLS 1.3 is used once only (RFC 8446, C.4). */
-static SSL_SESSION *site_session(struct site *site) {
-    while (site->nsessions) {
-        SSL_SESSION *s = site->sessions[--site->nsessions];
-        bool good =
-            SSL_SESSION_is_resumable(s) && SSL_SESSION_get_time(s) + SSL_SESSION_get_timeout(s) > time(NULL);
-        if (good && SSL_SESSION_get_protocol_version(s) < TLS1_3_VERSION) {
-            SSL_SESSION_up_ref(s);
-            site->nsessions++;
-        }
-        if (good)
-            return s;
-        SSL_SESSION_free(s);
-    }
-    return NULL;
-}
-
-/* The context of all connections, or NULL. */
-static SSL_CTX *context(struct upstream *u) {
-    if (!u->tls && ca_upstream_new(u->config.roots, u->config.extra, &u->tls, NULL) == 0)
-        SSL_CTX_sess_set_new_cb(u->tls, on_session);
-    return u->tls;
-}
-
-int site_tls(struct site *site, struct io *io, struct upstream *u, bool http2) {
-    struct slice offer = http2_alpn(http2);
-    SSL_CTX *tls = context(u);
-    SSL *ssl = tls ? SSL_new(tls) : NULL;
-    if (!ssl)
-        return ERR_NOMEM;
-    SSL_set_connect_state(ssl);
-    SSL_SESSION *session = site_session(site);
-    int r = ca_upstream_prepare(ssl, url_host_slice(&site->origin.host), session);
-    SSL_SESSION_free(session);
-    if (r == 0 && SSL_set_alpn_protos(ssl, (const unsigned char *)offer.p, (unsigned)offer.n))
-        r = ERR_CRYPTO;
-    if (r) {
-        SSL_free(ssl);
-        return r;
-    }
-    SSL_set_app_data(ssl, site);
-    return io_tls(io, ssl);
-}
-
-/* --- sites -------------------------------------------------------------------------------------------- */
 
 static unsigned bucket_of(const struct upstream_origin *o) {
     uint64_t seed = HASH_SEED ^ o->port ^ (uint64_t)o->scheme << 16;
@@ -82,6 +16,12 @@ static unsigned bucket_of(const struct upstream_origin *o) {
 static bool same_origin(const struct upstream_origin *a, const struct upstream_origin *b) {
     return a->scheme == b->scheme && a->port == b->port &&
            slice_eq(url_host_slice(&a->host), url_host_slice(&b->host));
+}
+
+unsigned pool_bucket(const struct addr *a) {
+    bool v6 = a->sa.sa_family == AF_INET6;
+    const void *bytes = v6 ? (const void *)&a->in6.sin6_addr : &a->in.sin_addr;
+    return (unsigned)(hash_bytes(HASH_SEED ^ addr_port(a), slice_make(bytes, v6 ? 16 : 4)) % POOL_BUCKETS);
 }
 
 bool site_same_reach(const struct upstream_options *a, const struct upstream_options *b) {
@@ -106,6 +46,7 @@ struct site *site_get(struct upstream_pool *p, const struct upstream_origin *ori
         site->options = *options;
         TAILQ_INIT(&site->idle);
         TAILQ_INIT(&site->http2);
+        TAILQ_INIT(&site->tickets);
         LIST_INSERT_HEAD(&p->buckets[bucket], site, bucket);
         p->nsites++;
     }
@@ -119,8 +60,7 @@ void site_free(struct upstream_pool *p, struct site *site) {
     LIST_REMOVE(site, bucket);
     TAILQ_REMOVE(&p->sites, site, age);
     p->nsites--;
-    while (site->nsessions)
-        SSL_SESSION_free(site->sessions[--site->nsessions]);
+    tickets_free(site);
     free(site);
 }
 
