@@ -7,8 +7,10 @@
  */
 #include "ca/root.h"
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,16 +241,63 @@ out:
 
 /* --- loading -------------------------------------------------------------------------------------------- */
 
+/* What stands around the numbers of a key for P-256 in PKCS #8, as make_key writes it: version, algorithm, curve, and in it a key of
+ * SEC 1 with its public point. */
+#define OWN_BEFORE                                                                                           \
+    "\x30\x81\x87\x02\x01\x00\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03"   \
+    "\x01\x07"                                                                                               \
+    "\x04\x6d\x30\x6b\x02\x01\x01\x04\x20"
+#define OWN_BETWEEN "\xa1\x44\x03\x42\x00"
+#define OWN_NUMBER  32
+#define OWN_POINT   65
+
+/* A key of our own form, NULL if it is of another one: OpenSSL, to find out which form it has, makes ready for all that there are, at
+ * several times the cost. */
+static EVP_PKEY *read_own_key(struct slice der) {
+    struct slice before = SLICE(OWN_BEFORE), between = SLICE(OWN_BETWEEN);
+    EVP_PKEY *key = NULL;
+    if (der.n != before.n + OWN_NUMBER + between.n + OWN_POINT || !slice_starts(der, before) ||
+        !slice_starts(slice_from(der, before.n + OWN_NUMBER), between))
+        return NULL;
+    const char *point = der.p + der.n - OWN_POINT;
+    BIGNUM *number = BN_secure_new();
+    OSSL_PARAM_BLD *list = OSSL_PARAM_BLD_new();
+    OSSL_PARAM *params = NULL;
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+    if (ctx && list && number && BN_bin2bn((const unsigned char *)der.p + before.n, OWN_NUMBER, number) &&
+        OSSL_PARAM_BLD_push_utf8_string(list, OSSL_PKEY_PARAM_GROUP_NAME, SN_X9_62_prime256v1, 0) &&
+        OSSL_PARAM_BLD_push_BN(list, OSSL_PKEY_PARAM_PRIV_KEY, number) &&
+        OSSL_PARAM_BLD_push_octet_string(list, OSSL_PKEY_PARAM_PUB_KEY, point, OWN_POINT) &&
+        (params = OSSL_PARAM_BLD_to_param(list)) && EVP_PKEY_fromdata_init(ctx) == 1)
+        (void)EVP_PKEY_fromdata(ctx, &key, EVP_PKEY_KEYPAIR, params);
+    OSSL_PARAM_free(params);
+    OSSL_PARAM_BLD_free(list);
+    EVP_PKEY_CTX_free(ctx);
+    BN_clear_free(number);
+    return key;
+}
+
+static EVP_PKEY *read_key(struct slice pem, bool *encrypted) {
+    unsigned char *der = NULL;
+    long n = 0;
+    EVP_PKEY *key = NULL;
+    BIO *bio = BIO_new_mem_buf(pem.n ? pem.p : "", (int)pem.n);
+    if (bio && PEM_bytes_read_bio_secmem(&der, &n, NULL, PEM_STRING_PKCS8INF, bio, no_pass_phrase, encrypted))
+        key = read_own_key(slice_make(der, (size_t)n));
+    OPENSSL_secure_clear_free(der, (size_t)n);
+    if (bio && !key && BIO_reset(bio) == 1)
+        key = PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, encrypted);
+    BIO_free(bio);
+    return key;
+}
+
 static int load_key(int dirfd, struct ca_root *root, struct errmsg *msg) {
     struct secret pem = {0};
     bool encrypted = false;
     int r = files_read(dirfd, CA_KEY_FILE, CA_PEM_MAX - 1, true, &pem, msg);
     if (r)
         return r;
-    BIO *bio = BIO_new_mem_buf(pem.n ? pem.bytes : "", (int)pem.n);
-    if (bio)
-        root->key = PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, &encrypted);
-    BIO_free(bio);
+    root->key = read_key(secret_slice(&pem), &encrypted);
     secret_release(&pem);
     ERR_clear_error();
     if (root->key)

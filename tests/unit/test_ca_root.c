@@ -223,7 +223,7 @@ static void test_refuses_other_things(void **state) {
 
 /* --- an operator's own root --------------------------------------------------------------------------- */
 
-enum { OTHER_KEY = 1, INTERMEDIATE = 2, ENCRYPTED = 4 };
+enum { OTHER_KEY = 1, INTERMEDIATE = 2, ENCRYPTED = 4, SEC1 = 8 };
 
 struct recipe {
     const char *basic, *usage, *key_id;
@@ -271,8 +271,11 @@ static void write_root(int dirfd, const struct recipe *r) {
     write_file(dirfd, CA_CERT_FILE, 0644, bytes, (size_t)n);
     BIO_free(bio);
     bio = BIO_new(BIO_s_mem());
-    PEM_write_bio_PKCS8PrivateKey(bio, key, r->flags & ENCRYPTED ? EVP_aes_128_cbc() : NULL, "pass",
-                                  r->flags & ENCRYPTED ? 4 : 0, NULL, NULL);
+    if (r->flags & SEC1)
+        PEM_write_bio_PrivateKey_traditional(bio, key, NULL, NULL, 0, NULL, NULL);
+    else
+        PEM_write_bio_PKCS8PrivateKey(bio, key, r->flags & ENCRYPTED ? EVP_aes_128_cbc() : NULL, "pass",
+                                      r->flags & ENCRYPTED ? 4 : 0, NULL, NULL);
     n = BIO_get_mem_data(bio, &bytes);
     write_file(dirfd, CA_KEY_FILE, 0600, bytes, (size_t)n);
     BIO_free(bio);
@@ -292,6 +295,7 @@ static void test_operators_root(void **state) {
         {CA, SIGN, "hash", 1, CURVE, 0, 0, NULL}, /* near its end: that is his matter */
         {CA, SIGN, "hash", 900, "P-384", 0, 0, NULL},
         {CA, SIGN, "hash", 900, NULL, 0, 0, NULL}, /* RSA */
+        {CA, SIGN, "hash", 900, CURVE, SEC1, 0, NULL},
         {CA, SIGN, NULL, 900, CURVE, 0, ERR_PARSE, "subject key identifier"},
         {"CA:TRUE", SIGN, "hash", 900, CURVE, 0, ERR_PARSE, "basicConstraints is not critical"},
         {"critical,CA:FALSE", SIGN, "hash", 900, CURVE, 0, ERR_PARSE, "no basicConstraints CA:TRUE"},
