@@ -11,3 +11,9 @@ void heap_give_back(void) {
         malloc_trim(0);
 #endif
 }
+
+void heap_settle(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}

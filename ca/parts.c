@@ -6,8 +6,11 @@
 
 int ca_crypto_error(struct errmsg *msg, const char *what) {
     unsigned long e = ERR_peek_last_error();
-    const char *reason = e ? ERR_reason_error_string(e) : NULL;
-    errmsg_set(msg, ERR_CRYPTO, "%s: %s", what, reason ? reason : "OpenSSL gives no reason");
+    const char *reason = e ? ERR_reason_error_string(e) : "OpenSSL gives no reason";
+    if (reason)
+        errmsg_set(msg, ERR_CRYPTO, "%s: %s", what, reason);
+    else /* its words are not loaded */
+        errmsg_set(msg, ERR_CRYPTO, "%s: OpenSSL's error %lX (openssl errstr)", what, e);
     ERR_clear_error();
     return ERR_CRYPTO;
 }

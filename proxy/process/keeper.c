@@ -2,12 +2,12 @@
  * The keeper's process: the CA's key and the secrets, and nobody else has them. What it answers is vault/keeper.h's table; this
  * file reads both before confinement and carries messages afterwards.
  */
-#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "ca/openssl.h"
 #include "ca/root.h"
 #include "proxy/process/config.h"
 #include "proxy/process/ipc.h"
@@ -168,10 +168,7 @@ static const struct channel_ops supervisor_ops = {on_supervisor, role_supervisor
 
 static int keeper_run(void) {
     static struct keeper_process k;
-#ifndef __SANITIZE_ADDRESS__ /* a search for leaks would find what OpenSSL keeps */
-    /* what is secret is freed here; the rest of OpenSSL goes with the process */
-    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
-#endif
+    openssl_begin(false);
     if (role_open(&k.role, &supervisor_ops, &k) < 0)
         return 1;
     role_loop(&k.role);

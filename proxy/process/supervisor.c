@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "netns/doctor.h"
@@ -275,8 +276,10 @@ static void run_if_ready(struct supervisor *s) {
     if (s->phase != PHASE_STARTING || !s->made || !s->confined)
         return;
     int r = run_command(s, &msg);
-    if (r == 0)
+    if (r == 0) {
         enter(s, PHASE_RUNNING);
+        heap_settle(); /* of the roots, some hundred KiB */
+    }
     if (r == 0 || !msg.text[0]) /* a worker is gone: on_failed follows with the reason */
         return;
     finish(s, SUPERVISOR_FAILED);

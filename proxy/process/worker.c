@@ -7,12 +7,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <openssl/crypto.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/ulid.h"
+#include "ca/openssl.h"
 #include "netns/names.h"
 #include "policy/policy.h"
 #include "proxy/codec/watch.h"
@@ -227,11 +226,7 @@ static int map_roots(struct worker_process *w, int roots_fd, int extra_fd, struc
 /* What reads files, or needs calls that are forbidden later. Of OpenSSL that is the host's settings alone: contexts are made when they are
  * needed. */
 static int make_upstream(struct worker_process *w, struct errmsg *msg) {
-    uint64_t options = OPENSSL_INIT_LOAD_CONFIG;
-#ifndef __SANITIZE_ADDRESS__ /* a search for leaks would find what it keeps */
-    options |= OPENSSL_INIT_NO_ATEXIT;
-#endif
-    OPENSSL_init_crypto(options, NULL);
+    openssl_begin(true);
     struct resolver_config resolving = {.pins = (const char *const *)w->resolves, .npins = w->nresolves};
     int r = proxyenv_load(&w->proxies, get_variable, msg);
     forget_variables(w);
