@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/msg.h"
+#include "base/version.h"
 #include "netns/command.h"
 #include "netns/link.h"
 #include "netns/listen.h"
@@ -312,11 +313,13 @@ static void wait_for_end(int fd) {
         msg_close_fds(&m);
 }
 
-int netns_init_main(int fd) {
+int netns_init_main(int fd, const char *version) {
     struct init in = {.fd = fd, .signals = -1};
     struct errmsg msg = {""};
     sigset_t child;
-    int r = set_up(&in, &msg);
+    int r = version_check(version, &msg);
+    if (r == 0)
+        r = set_up(&in, &msg);
     if (r == 0) {
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);

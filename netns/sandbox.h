@@ -20,7 +20,8 @@
  *
  * What the program must do for it:
  *   - call sandbox_inherit_take() as the first thing in main(), before any signal handler, umask or limit is changed;
- *   - when argv[1] is SANDBOX_ROLE, return netns_init_main(SANDBOX_ROLE_FD) from main() and do nothing else;
+ *   - init is a program of its own (`program`), or itself, executed again: main() with three arguments, the second one SANDBOX_ROLE,
+ *     the third one the version of who started it, returns netns_init_main(SANDBOX_ROLE_FD, VERSION) and does nothing else;
  *   - keep the supervisor single-threaded (init is tied to the life of the thread that made it).
  *
  * Terminal and job control: the command stays in exeat's own process group and session, so that a shell's job, pipe
@@ -61,6 +62,8 @@ struct sandbox_spec {
     char *const *argv;              /* the command; looked up in the PATH of `envp` */
     char *const *envp;              /* its environment (netns/environ.h) */
     struct sandbox_inherit inherit; /* from sandbox_inherit_take */
+
+    int program; /* what to execute as init: a descriptor, O_PATH is enough; 0: the program that runs here */
 
     /* Absolute path of the state directory. Inside, a read-only tmpfs lies over it that holds ca.pem and bundle.pem
      * (SANDBOX_CA, SANDBOX_BUNDLE): nothing of what is really in it can be reached. */
@@ -162,8 +165,8 @@ void sandbox_kill(struct sandbox *sb);
 /* Ends what still runs (SIGKILL to init, which takes all with it), waits for it, closes what is open. */
 void sandbox_release(struct sandbox *sb);
 
-/* The program's part that is pid 1 inside: see above. Returns its exit status. */
-int netns_init_main(int fd);
+/* What is pid 1 inside: see above. Returns its exit status. */
+int netns_init_main(int fd, const char *version);
 
 /* Where an accepted connection wanted to go. `direct` (may be NULL): it was made to the listener itself, so
  * by a client that uses it as an explicit proxy, or by mistake. 0 or ERR_IO. May be called from outside of the namespace. */

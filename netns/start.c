@@ -102,8 +102,8 @@ static int keep_capabilities(void) {
 }
 
 static _Noreturn void child(int exe, int fd, int parent_fd, char *const *envp) {
-    char name[] = "exeat", role[] = SANDBOX_ROLE;
-    char *argv[] = {name, role, NULL};
+    char name[] = "exeat", role[] = SANDBOX_ROLE, version[] = PACKAGE_VERSION;
+    char *argv[] = {name, role, version, NULL};
     /* while our end of the pair is open here, the supervisor's death would not be seen */
     close(parent_fd);
     if (dup2(fd, SANDBOX_ROLE_FD) < 0)
@@ -190,16 +190,24 @@ int sandbox_ready(struct sandbox *sb, struct errmsg *msg) {
     return r;
 }
 
-/* Forks into the new namespaces. Signals are blocked meanwhile: a handler of the supervisor's must not run in the child. */
-static int fork_init(struct sandbox *sb, char *const *envp, struct errmsg *msg) {
-    int pair[2];
-    sigset_t all, before;
+/* The program that init is, out of the way of the numbers that are about to be taken. -1 with errno. */
+static int open_program(const struct sandbox_spec *spec) {
+    if (spec->program > 0)
+        return fcntl(spec->program, F_DUPFD_CLOEXEC, CHILD_FD_MIN);
     int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
     int high = exe < 0 ? -1 : fcntl(exe, F_DUPFD_CLOEXEC, CHILD_FD_MIN);
     if (exe >= 0)
         close(exe);
+    return high;
+}
+
+/* Forks into the new namespaces. Signals are blocked meanwhile: a handler of the supervisor's must not run in the child. */
+static int fork_init(const struct sandbox_spec *spec, struct sandbox *sb, struct errmsg *msg) {
+    int pair[2];
+    sigset_t all, before;
+    int high = open_program(spec);
     if (high < 0)
-        return errmsg_errno(msg, ERR_IO, "/proc/self/exe");
+        return errmsg_errno(msg, ERR_IO, "the program of init");
     if (msg_pair(pair)) {
         close(high);
         return errmsg_errno(msg, ERR_IO, "sandbox: socket pair");
@@ -209,7 +217,7 @@ static int fork_init(struct sandbox *sb, char *const *envp, struct errmsg *msg) 
     unsigned long flags = CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | SIGCHLD;
     pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
     if (pid == 0)
-        child(high, pair[1], pair[0], envp);
+        child(high, pair[1], pair[0], spec->envp);
     int saved = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(high);
@@ -231,7 +239,7 @@ int sandbox_start(const struct sandbox_spec *spec, struct sandbox *sb, struct er
     int r = wire_spec_write(spec, &memfd, msg);
     if (r)
         return r;
-    r = fork_init(sb, spec->envp, msg);
+    r = fork_init(spec, sb, msg);
     if (r == 0)
         r = expect(sb->fd, WIRE_UP, SANDBOX_START_MS)
                 ? errmsg_set(msg, ERR_EOF, "sandbox: its first process has died")

@@ -43,8 +43,6 @@ static int open_standard(void) {
 int main(int argc, char **argv) {
     if (open_standard() < 0)
         return EXIT_FAILED;
-    if (argc == 2 && strcmp(argv[1], SANDBOX_ROLE) == 0)
-        return netns_init_main(SANDBOX_ROLE_FD);
     log_setup(NULL, LOG_LEVEL_WARN);
     if (argc < 2) {
         fputs("exeat: no command given; try 'exeat --help'\n", stderr);

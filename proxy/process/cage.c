@@ -1,5 +1,6 @@
 #include "proxy/process/cage.h"
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "ca/bundle.h"
 #include "netns/environ.h"
 #include "netns/names.h"
+#include "proxy/process/spawn.h"
 
 /* All that sandbox_start borrows. */
 struct cage {
@@ -92,7 +94,13 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
                struct sandbox *sb, struct errmsg *msg) {
     struct cage c = {.p = p};
     const char *sockets[] = {p->redis_path[0] ? p->redis_path : NULL, NULL};
-    int r = cage_cover(&c, msg);
+    char path[PATH_MAX];
+    int program = spawn_open("init", path, msg);
+    int r = program < 0 ? ERR_IO : 0;
+    if (r == 0 && faccessat(program, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) < 0)
+        r = errmsg_errno(msg, ERR_IO, "the sandbox's first process can't be started: %s", path);
+    if (r == 0)
+        r = cage_cover(&c, msg);
     if (r == 0)
         r = cage_environment(&c, env, msg);
     if (r == 0) {
@@ -100,6 +108,7 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
             .argv = p->sandbox.config->argv,
             .envp = c.env,
             .inherit = *inherit,
+            .program = program,
             .state_dir = p->state_dir,
             .cover = (const char *const *)c.cover,
             .cover_sockets = sockets,
@@ -107,6 +116,8 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
         memcpy(spec.prefix6, names_prefix(p->sandbox.names), sizeof spec.prefix6);
         r = sandbox_start(&spec, sb, msg);
     }
+    if (program >= 0)
+        close(program);
     for (size_t i = 0; i < c.ncover; i++)
         free(c.cover[i]);
     free(c.cover);

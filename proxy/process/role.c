@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/version.h"
 #include "proxy/process/ipc.h"
 
 /* The supervisor's process, or 0 if somebody else has started this. */
@@ -25,14 +26,6 @@ static pid_t started_by(int argc, char **argv, const char *name) {
     return (pid_t)parent;
 }
 
-static int other_version(const char *version, struct errmsg *msg) {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self);
-    return errmsg_set(msg, ERR_UNSUPPORTED,
-                      "%.*s is of version " PACKAGE_VERSION ", exeat itself of %s: install all of one",
-                      n < 0 ? 0 : (int)n, self, version);
-}
-
 int role_main(int argc, char **argv, const char *name, int (*run)(void)) {
     struct errmsg msg;
     pid_t parent = started_by(argc, argv, name);
@@ -43,8 +36,9 @@ int role_main(int argc, char **argv, const char *name, int (*run)(void)) {
     prctl(PR_SET_NAME, name);
     fcntl(IPC_FD, F_SETFD, FD_CLOEXEC);
     log_setup(name, LOG_LEVEL_WARN);
-    int r =
-        strcmp(argv[3], PACKAGE_VERSION) == 0 ? confine_begin(parent, &msg) : other_version(argv[3], &msg);
+    int r = version_check(argv[3], &msg);
+    if (r == 0)
+        r = confine_begin(parent, &msg);
     if (r == 0)
         return run();
     log_error("%s", msg.text);

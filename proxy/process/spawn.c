@@ -70,11 +70,10 @@ static int open_part(const char *path, int flags, struct errmsg *msg) {
     return -1;
 }
 
-/* The program of a role: beside this one, or where `make install` puts it. In `path` (PATH_MAX) where it was found. */
-static int open_program(enum role role, char *path, struct errmsg *msg) {
+int spawn_open(const char *part, char path[PATH_MAX], struct errmsg *msg) {
     char name[32];
     struct errmsg beside = {SELF ": its path is not known"}, installed;
-    snprintf(name, sizeof name, "exeat-%s", names[role]);
+    snprintf(name, sizeof name, "exeat-%s", part);
     int fd = path_beside(name, path, PATH_MAX) == 0 ? open_part(path, O_NOFOLLOW, &beside) : -1;
     if (fd >= 0)
         return fd;
@@ -157,7 +156,7 @@ int spawn_role(enum role role, char *const env[], pid_t *pid, int *fd, struct er
     char name[] = "exeat";
     char *argv[] = {name, option, parent, version, NULL};
     int pair[2];
-    int program = open_program(role, path, msg);
+    int program = spawn_open(names[role], path, msg);
     if (program < 0)
         return ERR_IO;
     if (msg_pair(pair) < 0) {

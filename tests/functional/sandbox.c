@@ -216,8 +216,8 @@ int main(int argc, char **argv) {
     size_t ncover = 0, n;
     char **env;
     struct errmsg msg;
-    if (argc == 2 && strcmp(argv[1], SANDBOX_ROLE) == 0)
-        return netns_init_main(SANDBOX_ROLE_FD);
+    if (argc == 3 && strcmp(argv[1], SANDBOX_ROLE) == 0)
+        return netns_init_main(SANDBOX_ROLE_FD, argv[2]);
     sandbox_inherit_take(&spec.inherit);
     /* as the supervisor is */
     prctl(PR_SET_DUMPABLE, 0);

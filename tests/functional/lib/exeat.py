@@ -19,7 +19,7 @@ import time
 import work
 
 TOP = os.environ.get("TOP_SRCDIR") or os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
-PARTS = ("", "-keeper", "-worker", "-scribe")  # the programs that belong together, by what stands behind "exeat"
+PARTS = ("", "-init", "-keeper", "-worker", "-scribe")  # the programs that belong together, by what stands behind "exeat"
 _program = None
 
 

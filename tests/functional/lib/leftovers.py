@@ -32,7 +32,7 @@ def processes(program=None):
                 line = f.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
             with open("/proc/%s/stat" % entry, encoding="utf-8", errors="replace") as f:
                 state = f.read().rpartition(")")[2].split()[0]
-            # exeat, exeat-keeper, exeat-worker, exeat-scribe
+            # exeat, exeat-init, exeat-keeper, exeat-worker, exeat-scribe
             ours = program is not None and (_exe(entry) or "").startswith(program)
             if not ours:
                 ours = wanted in _environ(entry).split(b"\0")
