@@ -42,7 +42,7 @@ def refused(git, r, old, proof):
     tap.equal((ref["op"], ref["proof"], at(git)), ("force", proof, old), str(r))
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_branch_moved_on_to_known_commits_passes(t):
     git = asks.serve(t)
     r = pushes.run(git, POLICY, PUSH % git.line[5])
@@ -53,7 +53,7 @@ def a_branch_moved_on_to_known_commits_passes(t):
               (1, 1, 1, True))
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_server_that_speaks_http_2_alone_is_asked_by_it(t):
     work.need("node")
     git = asks.serve(t)
@@ -69,7 +69,7 @@ def a_server_that_speaks_http_2_alone_is_asked_by_it(t):
     refused(git, pushes.run(git, POLICY, FORCE % aside, resolve=[front.resolve("g.test")]), git.line[5], "server")
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_branch_moved_back_or_aside_is_forced(t):
     git = asks.serve(t)
     aside = git.commit(REPO, "refs/heads/aside", {"x": "y\n"}, "aside", parent=git.line[1])
@@ -82,7 +82,7 @@ def a_branch_moved_back_or_aside_is_forced(t):
     tap.equal(posts, [])
 
 
-@tap.test(timeout=120)
+@tap.test
 def new_commits_on_top_of_known_ones(t):
     for big in ("", BIG):
         git = asks.serve(t)
@@ -96,7 +96,7 @@ def new_commits_on_top_of_known_ones(t):
         tap.equal(at(git), git.line[2])
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_merge_of_known_history_passes(t):
     git = asks.serve(t)
     aside = git.commit(REPO, "refs/heads/aside", {"x": "y\n"}, "aside", parent=git.line[1])
@@ -105,7 +105,7 @@ def a_merge_of_known_history_passes(t):
     passes(git, r, r.out.split()[-1])
 
 
-@tap.test(timeout=120)
+@tap.test
 def several_refs_are_asked_about_in_turn(t):
     git = asks.serve(t)
     git.git(REPO, "update-ref", "refs/heads/fix/2", git.line[3])
@@ -116,14 +116,14 @@ def several_refs_are_asked_about_in_turn(t):
     refused(git, r, git.line[5], "server")
 
 
-@tap.test(timeout=120)
+@tap.test
 def sha256(t):
     git = asks.serve(t, sha256=True)
     passes(git, pushes.run(git, POLICY, PUSH % git.line[5]), git.line[5])
     refused(git, pushes.run(git, POLICY, FORCE % git.line[0]), git.line[5], "server")
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_server_without_filters(t):
     git = asks.serve(t, config={"uploadpack.allowFilter": "false"})
     passes(git, pushes.run(git, POLICY, PUSH % git.line[5]), git.line[5])
@@ -131,7 +131,7 @@ def a_server_without_filters(t):
     refused(git, pushes.run(git, POLICY, FORCE % git.line[0]), git.line[5], "server")
 
 
-@tap.test(timeout=120)
+@tap.test
 def the_credential_goes_with_it_and_it_is_on_record(t):
     git = asks.serve(t)
     r = pushes.run(git, POLICY, PUSH % git.line[5])
@@ -146,7 +146,7 @@ def the_credential_goes_with_it_and_it_is_on_record(t):
     tap.equal(order, ["errand", "errand", "verdict", "outcome"])
 
 
-@tap.test(timeout=120)
+@tap.test
 def the_page_about_a_decision_tells_what_was_asked(t):
     git = asks.serve(t)
     r = pushes.run(git, POLICY, FORCE % git.line[0] + "id=$(git push --force origin %s:fix/1 2>&1 | sed -n 's/.*decision \\([0-9A-Z]*\\).*/\\1/p'); "
@@ -162,7 +162,7 @@ def the_page_about_a_decision_tells_what_was_asked(t):
     tap.equal(page["verdict"]["id"], page["errands"][0]["id"])
 
 
-@tap.test(timeout=120)
+@tap.test
 def nothing_is_asked_where_the_pack_is_enough_or_no_proof_would_help(t):
     git = asks.serve(t)
     r = pushes.run(git, POLICY, CLONE + "git checkout -q fix/1; echo a > a; git add a; git commit -qm a; git push origin fix/1; git rev-parse HEAD")
@@ -185,7 +185,7 @@ python3 ../g.py; curl -sS -H 'Content-Encoding: gzip' -H 'Content-Type: applicat
 """
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_push_in_a_gzip_body(t):
     git = asks.serve(t)
     r = pushes.run(git, POLICY, CLONE + GZIPPED % git.line[5])
@@ -272,7 +272,7 @@ def a_lying_server(t):
             tap.contains(r.err, "remote: exeat: the server was asked in vain: the server does not speak version 2 of git's protocol, in which alone it is asked")
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_hanging_server(t):
     """Where a server hangs an update is forced as soon as the time is up."""
     git = asks.serve(t)
@@ -283,7 +283,7 @@ def a_hanging_server(t):
     tap.ok(14 < r.seconds < 60, str(r))
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_client_that_goes_away_while_the_server_is_asked(t):
     git = asks.serve(t)
     asks.instead(git, lambda connection: time.sleep(3))
@@ -293,7 +293,7 @@ def a_client_that_goes_away_while_the_server_is_asked(t):
     tap.equal(at(git), git.line[2])
 
 
-@tap.test(timeout=120)
+@tap.test
 def force_where_it_is_permitted_asks_nobody(t):
     git = asks.serve(t)
     policy = pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* force with forge\n"
@@ -301,7 +301,7 @@ def force_where_it_is_permitted_asks_nobody(t):
     tap.equal((at(git), asks.asked(git)), (git.line[0], []), str(r))
 
 
-@tap.test(timeout=120)
+@tap.test
 def long_history(t):
     """Ten thousand commits are asked for and looked through."""
     git = asks.serve(t)

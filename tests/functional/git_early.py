@@ -22,7 +22,7 @@ DENIED = '''
 '''
 
 
-@tap.test(timeout=120)
+@tap.test
 def the_answer_does_not_wait_for_the_rest(t):
     git = serve(t)
     r = by_hand(git, PUSH, DENIED + '''
@@ -49,7 +49,7 @@ def the_answer_does_not_wait_for_the_rest(t):
         tap.equal(r.outcome_of(verdict)["sent"], 0)
 
 
-@tap.test(timeout=120)
+@tap.test
 def who_closes_afterwards_can_send_all_first(t):
     git = serve(t)
     r = by_hand(git, PUSH, DENIED + '''
@@ -74,7 +74,7 @@ def who_waits_for_leave_to_send_gets_its_answer_instead(t):
     tap.equal(r.reports, [[200, [], True, "close", True, "", "eof"]])
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_client_that_goes_away_or_stays_silent_holds_nothing(t):
     git = serve(t)
     r = by_hand(git, PUSH, DENIED + '''

@@ -65,7 +65,7 @@ def clone_and_push_to_a_permitted_branch_with_a_credential_that_the_sandbox_neve
     never_a_prompt(r)
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_push_of_several_megabytes_goes_through_probe_and_chunks(t):
     git = serve(t)
     r = run(t, git, CLONE + "head -c 5000000 /dev/urandom > big; git add big; git commit -qm big; git push -q origin fix/1")
@@ -100,7 +100,7 @@ def protocol_versions_0_1_and_2_push(t):
     tap.equal({h.request.header("git-protocol") for h in git.hits}, {None, "version=1", "version=2"})
 
 
-@tap.test(timeout=120)
+@tap.test
 def several_workers_serve_one_sandbox_alike(t):
     git = serve(t)
     r = run(t, git, "cd; for i in 1 2 3 4; do (git clone -q https://g.test/acme/app.git c$i && cd c$i && "

@@ -126,7 +126,7 @@ BAD_TREE = ("blob=$(git hash-object -w README); "
             "new=$(git commit-tree $tree -p HEAD -m bad); ")
 
 
-@tap.test(timeout=120)
+@tap.test
 def fsck_refuses_with_the_pack_unpacked_or_kept(t):
     """fsck refuses, with the pack unpacked or kept"""
     for limit in ("1", "1000000"):
@@ -227,7 +227,7 @@ flush()
 '''
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_review_server_does_something_else(t):
     """refs/for/…: the policy judges what the client asks for, the record says what the server did"""
     git = serve(t)

@@ -231,7 +231,7 @@ python3 ../g.py; curl -sS -H 'Content-Encoding: gzip' -H 'Content-Type: applicat
 """
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_push_in_a_gzip_body(t):
     """Short and long: judged whole, and as it streams."""
     git = serve(t)

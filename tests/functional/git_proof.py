@@ -49,7 +49,7 @@ def reached(git):
     return [h for h in pushes.posts(git, "git-receive-pack") if h.request.header("content-length") != "4"]
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_fast_forward_passes_where_updates_are_permitted(t):
     for config in (STRICT, LOOSE):
         git = serve(t, config)
@@ -61,7 +61,7 @@ def a_fast_forward_passes_where_updates_are_permitted(t):
         tap.equal((ref["op"], ref["proof"]), ("update", "pack"))
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_large_one_streams_and_passes(t):
     for config in (STRICT, LOOSE):
         git = serve(t, config)
@@ -118,7 +118,7 @@ def a_large_rewrite_is_cut_off_and_leaves_nothing_at_the_server(t):
         tap.equal(len(reached(git)), len(names))
 
 
-@tap.test(timeout=120)
+@tap.test
 def all_refs_of_a_push_stand_or_fall_by_the_proof(t):
     git = serve(t)
     for name in ("fix/2", "fix/3"):
@@ -140,7 +140,7 @@ def all_refs_of_a_push_stand_or_fall_by_the_proof(t):
         git.git(REPO, "update-ref", "refs/heads/fix/3", "refs/heads/main")
 
 
-@tap.test(timeout=120)
+@tap.test
 def what_is_refused_whatever_the_pack_proves_is_refused_at_once(t):
     git = serve(t)
     refs = git.refs(REPO)
@@ -151,7 +151,7 @@ def what_is_refused_whatever_the_pack_proves_is_refused_at_once(t):
     tap.equal(ref_of(r, "refs/heads/fix/1", "deny")["proof"], "none")
 
 
-@tap.test(timeout=120)
+@tap.test
 def force_where_it_is_permitted_needs_no_proof(t):
     git = serve(t)
     policy = pushes.FETCH + "allow push https://g.test/acme/app refs/heads/fix/* force with forge\n"
@@ -161,7 +161,7 @@ def force_where_it_is_permitted_needs_no_proof(t):
     tap.equal((ref["op"], ref["proof"]), ("force", "none"))
 
 
-@tap.test(timeout=120)
+@tap.test
 def sha256_is_proved_too(t):
     git = pushes.serve(t, repo=False)
     git.create(REPO, sha256=True)
@@ -185,7 +185,7 @@ python3 ../g.py; curl -sS -H 'Content-Encoding: gzip' -H 'Content-Type: applicat
 """
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_gzip_body_is_read_and_goes_on_as_it_came(t):
     for data in ("", FILE):
         git = serve(t)
@@ -201,7 +201,7 @@ def a_gzip_body_is_read_and_goes_on_as_it_came(t):
         tap.equal(reached(git)[-1].request.header("content-encoding"), "gzip")
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_answer_that_comes_early_waits_for_the_verdict(t):
     """A server that takes no more before the pack's end: its answer is passed on if the push is permitted, and only then."""
     git = serve(t)

@@ -68,7 +68,7 @@ def refused(r, where, name="forge", code="secret"):
     return verdict
 
 
-@tap.test(timeout=120)
+@tap.test
 def git_says_which_credential_and_where(t):
     git = serve(t)
     before = objects(git)
@@ -117,7 +117,7 @@ def it_is_found_wherever_it_is(t):
     tap.equal(objects(git), before)
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_tag_is_looked_through(t):
     git = serve(t)
     r = run(git, "git tag -a -m 'it is %s' v1; git push origin v1 2>&1 || echo refused-$?" % LENT)
@@ -157,7 +157,7 @@ def what_a_delta_adds_is_looked_through(t):
     tap.lacks(r.out, "refused", r)
 
 
-@tap.test(timeout=120)
+@tap.test
 def sha256_and_several_refs(t):
     git = serve(t, sha256=True)
     r = run(git, "echo %s > f; " % UNLENT + COMMIT + "git push origin HEAD:refs/heads/fix/1 HEAD:refs/heads/fix/2 2>&1 || echo refused-$?")
@@ -166,7 +166,7 @@ def sha256_and_several_refs(t):
     tap.equal(sorted(git.refs(REPO)), ["refs/heads/main"])
 
 
-@tap.test(timeout=120)
+@tap.test
 def what_brings_nothing_passes(t):
     git = serve(t)
     r = run(git, "git push -q origin HEAD:refs/heads/fix/1; git push -q origin :refs/heads/fix/1; git push -q origin HEAD:refs/heads/fix/2")
@@ -174,7 +174,7 @@ def what_brings_nothing_passes(t):
     tap.equal(sorted(git.refs(REPO)), ["refs/heads/fix/2", "refs/heads/main"])
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_short_one_is_said_not_to_be_looked_for(t):
     git = serve(t)
     r = run(git, "echo %s > f; " % SHORT + COMMIT + PUSH)
@@ -279,7 +279,7 @@ def a_large_object_of_git_lfs_streams_and_its_end_is_held_back(t):
     tap.equal((outcome["status"], outcome["sent"]), (200, 30000036))
 
 
-@tap.test(timeout=100)
+@tap.test
 def an_object_in_chunks_and_one_that_waits_for_a_word(t):
     """an object that comes in chunks, and one that waits for a word (Expect), in either version of HTTP"""
     lfs = serve_lfs(t)

@@ -90,7 +90,7 @@ def run(t, code, policy=POLICY, **options):
     return r, server
 
 
-@tap.test(timeout=90)
+@tap.test
 def unary_calls_with_metadata_and_trailers(t):
     r, server = run(t, '''
         for i in range(3):
@@ -106,7 +106,7 @@ def unary_calls_with_metadata_and_trailers(t):
     tap.equal(len(r.verdicts(verdict="allow")), 4)
 
 
-@tap.test(timeout=90)
+@tap.test
 def streams_either_way(t):
     r, _ = run(t, '''
         report([x.decode() for x in method("unary_stream", "Down")(b"500")] == [str(i) for i in range(500)])
@@ -126,7 +126,7 @@ def streams_either_way(t):
     tap.equal(r.reports, [True, "300 3000000", True, True])
 
 
-@tap.test(timeout=90)
+@tap.test
 def errors_and_early_ends(t):
     r, _ = run(t, '''
         report(failure(lambda: method("unary_unary", "Fails")(b"x")))
@@ -138,7 +138,7 @@ def errors_and_early_ends(t):
                           ["RESOURCE_EXHAUSTED", "enough"], "then"])
 
 
-@tap.test(timeout=90)
+@tap.test
 def deadlines_and_cancellation_reach_the_server(t):
     r, server = run(t, '''
         method("unary_unary", "Unary")(b"the connection is there")
@@ -155,7 +155,7 @@ def deadlines_and_cancellation_reach_the_server(t):
                    message="the server was not told: %r" % server.seen)
 
 
-@tap.test(timeout=90)
+@tap.test
 def a_call_that_is_denied_says_so(t):
     r, server = run(t, '''
         report(failure(lambda: method("unary_unary", "Secret")(b"x"))[0])

@@ -73,17 +73,13 @@ def who_opened_all_windows_gets_all_without_another_word(t):
 def bodies_go_up_with_their_length_or_chunked_and_with_trailers(t):
     r, server = through(t, '''
         c = h2("a.test")
-        s = c.request("/ok/1", method="POST", end=False, fields=[("content-length", "6")])
-        c.data(s, b"abc"); c.data(s, b"def", end=True)
-        report(c.answer(s).status)
+        report(c.post("/ok/1", b"abc", b"def", fields=[("content-length", "6")]).status)
         s = c.request("/ok/2", method="POST", end=False)
         c.data(s, b"abc"); c.data(s, b""); c.data(s, b"def")
         c.headers(s, [("x-sum", "6"), ("authorization", "no")])
         report(c.answer(s).status)
         report(c.get("/ok/3", method="POST").status)
-        s = c.request("/ok/4", method="PUT", end=False, fields=[("content-length", "0")])
-        c.data(s, b"", end=True)
-        report(c.answer(s).status)
+        report(c.post("/ok/4", b"", method="PUT", fields=[("content-length", "0")]).status)
     ''')
     tap.equal(r.reports, [200] * 4)
     one, two, three, four = server.requests
@@ -286,7 +282,7 @@ def a_connection_that_slept_knows_what_was_said_before(t):
     tap.equal([q.header("x-long") for q in server.requests], ["l" * 300] * 4)
 
 
-@tap.test(timeout=60)
+@tap.test(timeout=300)
 def an_idle_connection_costs_little(t):
     if os.environ.get("ASAN_OPTIONS"):
         tap.skip("a sanitizer's own memory is not exeat's")
@@ -325,7 +321,7 @@ def an_idle_connection_costs_little(t):
         time.sleep(1.5)
         before = resident(sandbox.pid)
         touch("more")
-        tap.eventually(lambda: there("many"), 40)
+        tap.eventually(lambda: there("many"), 150)
         tap.eventually(lambda: resident(sandbox.pid) - before < many * 28)
         print("# %.1f KiB each" % ((resident(sandbox.pid) - before) / many))
         touch("done")
@@ -484,7 +480,7 @@ def credentials_are_lent_and_the_sandboxs_own_taken_off(t):
 
 # ---- real clients ----
 
-@tap.test(timeout=120)
+@tap.test
 def curl_nghttp_and_h2load(t):
     server = t.use(RawServer(tls=pki.leaf("a.test"), answer=lambda c, q: (c.read_body(q), response(
         200, "%s %s %d" % (q.method, q.target, len(q.body))))[1]))

@@ -213,7 +213,7 @@ LIMITS = [
 ]
 
 
-@tap.test(timeout=120)
+@tap.test
 def who_only_makes_work_is_shown_out(t):
     server = t.use(RawServer(tls=pki.leaf("a.test")))
     r = client.run(POLICY, [h2.CLIENT, '''
@@ -231,7 +231,7 @@ def who_only_makes_work_is_shown_out(t):
     tap.equal([v["reason"] for v in r.verdicts(code="http2-flood")].count(unknown), 2)
 
 
-@tap.test(timeout=60)
+@tap.test
 def streams_that_exeat_is_made_to_reset_count_as_resets(t):
     server = t.use(RawServer(tls=pki.leaf("a.test")))
     r = client.run(POLICY, [h2.CLIENT, '''

@@ -109,7 +109,7 @@ def a_push_that_was_denied_is_none_that_was_forced(t):
     tap.lacks(text, "force\n")
 
 
-@tap.test(timeout=120)
+@tap.test
 def npm_is_learned_from_its_own_registry():
     home = work.folder("home.", user=exeat.as_user(), mode=0o700)
     probe = work.sh("sh", "-c", "npm ping >/dev/null 2>&1 && echo yes || echo no", check=False)

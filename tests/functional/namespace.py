@@ -251,7 +251,7 @@ def what_the_command_leaves_behind_ends_with_it():
     before.check()
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_killed_supervisor_leaves_nothing():
     before = leftovers.Host(box.program())
     for i in range(24):

@@ -195,7 +195,7 @@ def explain_knows_gits_endpoints_by_their_urls():
     tap.contains(r.out, "git's endpoints are permitted by fetch and push rules alone")
 
 
-@tap.test(timeout=60)
+@tap.test
 def what_a_server_of_gits_could_take_for_its_own_is_denied_as_by_the_proxy(t):
     """Rules of HTTP that name it to the letter, and all that there is: neither tool says that it is permitted, and the proxy refuses it."""
     targets = ["POST /r.git/git-receive-pack;x=1", "POST /r.git/git-receive-pack%3Bx", "POST /r.git/git-receive-pack.",

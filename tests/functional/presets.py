@@ -50,7 +50,7 @@ def permitted(r, least=1):
     tap.ok(len(r.verdicts()) >= least, r)
 
 
-@tap.test(timeout=120)
+@tap.test
 def pip_downloads_by_pypi(t):
     if work.sh(PYTHON, "-m", "pip", "--version", check=False).strip() == "":
         tap.skip("pip is not installed")
@@ -71,7 +71,7 @@ def pip_downloads_by_pypi(t):
     tap.ok(os.path.exists(os.path.join(r.home, "demo-1.0-py3-none-any.whl")), r)
 
 
-@tap.test(timeout=120)
+@tap.test
 def go_downloads_by_go(t):
     work.need("go")
     proxy = hosts("go")[0]
@@ -88,7 +88,7 @@ def go_downloads_by_go(t):
     tap.contains(r.out, "m@v1.2.3")
 
 
-@tap.test(timeout=120)
+@tap.test
 def cargo_fetches_by_crates(t):
     program = shutil.which("cargo")
     if program is None:
@@ -116,7 +116,7 @@ def cargo_fetches_by_crates(t):
     permitted(r, 3)
 
 
-@tap.test(timeout=120)
+@tap.test
 def npm_installs_by_npm():
     """npm install by npm.policy, from the registry itself"""
     work.need("npm")

@@ -44,7 +44,7 @@ def decided(r):
     return [(v["verdict"], v["method"]) for v in r.verdicts()]
 
 
-@tap.test(timeout=120)
+@tap.test
 def maven_reads_a_parent_by_maven(t):
     work.need("mvn")
     central = hosts("maven")[0]
@@ -64,7 +64,7 @@ def maven_reads_a_parent_by_maven(t):
     tap.ok(base in [q.target for q in server.requests], r)
 
 
-@tap.test(timeout=120)
+@tap.test
 def gem_installs_by_rubygems(t):
     work.need("gem")
     folder = work.folder("gem.", mode=0o755)
@@ -130,7 +130,7 @@ def registry(name, manifest, blobs):
     return first, answer
 
 
-@tap.test(timeout=120)
+@tap.test
 def skopeo_pulls_and_does_not_push(t):
     work.need("skopeo")
     for name in ("docker-hub", "ghcr"):
@@ -177,7 +177,7 @@ def curl_follows_to_the_large_files_by_hugging_face(t):
     tap.equal(r.out, "weights 403")
 
 
-@tap.test(timeout=60)
+@tap.test
 def gh_works_by_the_github_policies(t):
     work.need("gh")
     api, = hosts("github-graphql-read")
@@ -204,7 +204,7 @@ def gh_works_by_the_github_policies(t):
                ("PATCH", "/repos/acme/app/pulls/7")])
 
 
-@tap.test(timeout=120)
+@tap.test
 def every_models_api_gets_its_credential_and_no_other_path(t):
     names = [n[:-7] for n in sorted(os.listdir(os.path.join(exeat.TOP, "policy"))) if n.endswith(".policy")]
     tried = 0

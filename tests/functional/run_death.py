@@ -12,7 +12,7 @@ import roles
 import tap
 
 
-@tap.test(timeout=120)
+@tap.test
 def any_role_is_killed_while_the_command_runs():
     """Its death ends the command at once, with a line that says so, and status 125."""
     host = leftovers.Host()
@@ -32,7 +32,7 @@ def any_role_is_killed_while_the_command_runs():
     host.check()
 
 
-@tap.test(timeout=120)
+@tap.test
 def any_role_is_killed_during_start_up():
     """Whichever it is: no command, or a command that ended; status 125; nothing left."""
     host = leftovers.Host()

@@ -84,7 +84,7 @@ def told(role, number=signal.SIGTERM):
     return act
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_worker(t):
     """It ends by the signal, once it has said what it broke off; the rest as if it had died."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -95,7 +95,7 @@ def a_worker(t):
             complete(r, redis, ("exeat-ended",))
 
 
-@tap.test(timeout=60)
+@tap.test
 def one_worker_of_three(t):
     with RealRedis() as redis:
         r = under_way(t, redis, told("worker"), workers=3)
@@ -103,7 +103,7 @@ def one_worker_of_three(t):
         complete(r, redis, ANYHOW)
 
 
-@tap.test(timeout=60)
+@tap.test
 def the_keeper(t):
     with RealRedis() as redis:
         r = under_way(t, redis, told("keeper"))
@@ -112,7 +112,7 @@ def the_keeper(t):
         complete(r, redis, ANYHOW)
 
 
-@tap.test(timeout=60)
+@tap.test
 def the_scribe_outlives_it(t):
     """It is the last to go, by itself: the command runs on, and all that comes is written."""
     def act(sandbox):
@@ -129,7 +129,7 @@ def the_scribe_outlives_it(t):
         complete(r, redis, ANYHOW)
 
 
-@tap.test(timeout=60)
+@tap.test
 def a_scribe_that_is_killed_is_not_said_to_be_slow(t):
     with RealRedis() as redis:
         r = under_way(t, redis, told("scribe", signal.SIGKILL))
@@ -138,7 +138,7 @@ def a_scribe_that_is_killed_is_not_said_to_be_slow(t):
         tap.lacks(r.err, "keep up")
 
 
-@tap.test(timeout=60)
+@tap.test
 def the_supervisor(t):
     """The command is told; what runs on beside it ends with the sandbox."""
     with RealRedis() as redis:
@@ -147,7 +147,7 @@ def the_supervisor(t):
         complete(r, redis, ANYHOW)
 
 
-@tap.test(timeout=60)
+@tap.test
 def all_at_once(t):
     """As a service manager tells all that runs in a unit."""
     def act(sandbox):

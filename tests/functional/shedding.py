@@ -134,7 +134,7 @@ class Driven:
         tap.equal(roles.of(self.process.pid)["worker"], self.worker)
 
 
-@tap.test(timeout=120)
+@tap.test
 def more_connections_than_the_limit_of_descriptors_has_room_for(t):
     d = Driven(t, ["bash", "-c", 'ulimit -n 128; exec "$0" "$@"'])
     began = time.monotonic()
@@ -150,7 +150,7 @@ def more_connections_than_the_limit_of_descriptors_has_room_for(t):
     tap.equal(d.shed("descriptors"), 0, "descriptors have run out all the same")
 
 
-@tap.test(timeout=120)
+@tap.test
 def descriptors_that_run_out_under_way(t):
     work.need("prlimit")
     d = Driven(t)
@@ -166,7 +166,7 @@ def descriptors_that_run_out_under_way(t):
     d.is_as_before()
 
 
-@tap.test(timeout=120)
+@tap.test
 def descriptors_that_run_out_when_servers_are_to_be_reached(t):
     """The clients' connections are there, and stay; their requests are refused, by records, until there is room again."""
     work.need("prlimit")
@@ -184,7 +184,7 @@ def descriptors_that_run_out_when_servers_are_to_be_reached(t):
     d.is_as_before()
 
 
-@tap.test(timeout=120)
+@tap.test
 def the_limit_of_the_whole_system_is_met(t):
     work.need("strace")
     d = Driven(t, answer=ONCE)

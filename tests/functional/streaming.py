@@ -67,7 +67,7 @@ def watch(t, code, server, connections):
     return (most - before) / connections
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_client_that_reads_slowly_costs_a_few_hundred_kib(t):
     server = t.use(RawServer(endless, tls=pki.leaf("a.test")))
     grown = watch(t, '''
@@ -89,7 +89,7 @@ def a_client_that_reads_slowly_costs_a_few_hundred_kib(t):
     tap.ok(grown < 600, "%d KiB a connection" % grown)
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_upstream_that_reads_slowly_costs_a_few_hundred_kib(t):
     stop = threading.Event()
     t.after(stop.set)
@@ -117,7 +117,7 @@ def an_upstream_that_reads_slowly_costs_a_few_hundred_kib(t):
     tap.ok(grown < 600, "%d KiB a connection" % grown)
 
 
-@tap.test(timeout=120)
+@tap.test
 def idle_connections_keep_no_buffers(t):
     server = t.use(RawServer(response(200, "x" * 100000), tls=pki.leaf("a.test")))
     grown = watch(t, '''
@@ -137,7 +137,7 @@ def idle_connections_keep_no_buffers(t):
     tap.ok(grown < 40, "%.1f KiB a connection" % grown)
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_large_body_goes_through_in_both_directions(t):
     def count(connection, request):
         total = [0]

@@ -104,7 +104,7 @@ def addresses_are_refused_where_they_can_be_known(t):
     tap.equal(len(way.connections), 0)
 
 
-@tap.test(timeout=90)
+@tap.test
 def a_host_without_a_name_server_takes_the_proxys_word(t):
     _, _, way = world(t)
     r = exeat.run(POLICY, "for i in 1 2 3; do curl -sS https://a.test/$i; done", upstream_ca=pki.ca, env=environment(way), timeout=60)

@@ -78,9 +78,7 @@ def what_a_connect_names_is_the_connection_s_name(t):
     r, server = onehost.through(t, '''
         for to, sni, host in (("a.test", "a.test", "a.test"), ("a.test", "a.test", "b.test"), ("a.test", "b.test", "b.test"),
                               ("b.test", "a.test", "a.test"), ("a.test", "b.test", "a.test")):
-            c = tcp("proxy.test", 3128)
-            c.send("CONNECT %s:443 HTTP/1.1\\r\\nHost: %s:443\\r\\n\\r\\n" % (to, to))
-            c.until(b"\\r\\n\\r\\n")
+            c = connect(to + ":443")
             try:
                 wrap(c, sni)
                 report(c.get("/ok", host=host).status)

@@ -33,7 +33,7 @@ def untouched(inner):
         tap.equal(len(server.connections), 0, "connections to %s:%d" % (server.address, server.port))
 
 
-@tap.test(timeout=90)
+@tap.test
 def a_name_that_flips_with_every_question(t):
     work.need("curl")
     asked = {}
@@ -53,7 +53,7 @@ def a_name_that_flips_with_every_question(t):
     untouched(inner)
 
 
-@tap.test(timeout=90)
+@tap.test
 def nor_in_clear_text_by_http_2_unread_or_as_a_websocket(t):
     """The same flip, by every way that ends in a connection; IPv6 among the good and the bad."""
     work.need("curl")

@@ -37,7 +37,7 @@ def ask(t, policy, names):
     return got
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_allow_takes_what_the_table_says(t):
     rules = table()
     tap.ok(len(rules) >= 4 and "*.a.test" in rules, rules)
@@ -46,7 +46,7 @@ def an_allow_takes_what_the_table_says(t):
         tap.equal(got, {name: (200, "allowed") if taken else (403, "no-rule-for-host") for name, taken in probes.items()}, host)
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_deny_takes_the_same(t):
     for host, probes in table().items():
         got = ask(t, "allow GET https://*/**\ndeny GET https://%s/**\n" % host, list(probes))
@@ -54,7 +54,7 @@ def a_deny_takes_the_same(t):
                   {name: 403 if taken else 200 for name, taken in probes.items()}, host)
 
 
-@tap.test(timeout=120)
+@tap.test
 def so_do_rules_for_clear_text_and_tunnels(t):
     for host, probes in table().items():
         names = list(probes)
@@ -89,7 +89,7 @@ def spelling_makes_no_difference(t):
 BAD = ("*a.test", "a.*", "x.*.test", "*.*.test", "a*.test", "*.", "**.a.test", "a.test.*", "x*", "*x", "*..a.test", ".a.test")
 
 
-@tap.test(timeout=120)
+@tap.test
 def other_wildcards_are_errors_with_their_line():
     for i, host in enumerate(BAD):
         rule = "%s GET https://%s/\n" % ("deny" if i % 2 else "allow", host)

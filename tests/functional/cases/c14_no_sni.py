@@ -72,24 +72,19 @@ def by_http_2_and_by_a_proxy_too(t):
     h2.needed()
     server = t.use(RawServer(response(200, "ok"), tls=pki.leaf("IP:10.9.0.1", "a.test")))
     r = client.run("allow GET https://10.9.0.1/**\nallow GET https://a.test/**  with key\n", [h2.CLIENT, '''
-        def connect(to):
-            c = tcp("proxy.test", 3128)
-            c.send("CONNECT %s:443 HTTP/1.1\\r\\nHost: %s:443\\r\\n\\r\\n" % (to, to))
-            c.until(b"\\r\\n\\r\\n")
-            return c
         def told(f):
             try:
                 report(f().status)
             except (OSError, RuntimeError) as e:
                 report("none")
         told(lambda: h2("10.9.0.1", sni=None).get("/x", authority="10.9.0.1"))
-        told(lambda: wrap(connect("10.9.0.1"), None).get("/x", host="10.9.0.1"))
+        told(lambda: wrap(connect("10.9.0.1:443"), None).get("/x", host="10.9.0.1"))
         told(lambda: h2("10.9.0.1", sni=None).get("/x", authority="a.test"))
-        told(lambda: wrap(connect("10.9.0.1"), None).get("/x", host="a.test"))
+        told(lambda: wrap(connect("10.9.0.1:443"), None).get("/x", host="a.test"))
         told(lambda: h2("a.test", sni=None).get("/x"))
         told(lambda: h2("10.9.0.2", sni=None).get("/x", authority="10.9.0.2"))
-        told(lambda: wrap(connect("a.test"), None).get("/x"))
-        told(lambda: wrap(connect("10.9.0.2"), None).get("/x", host="10.9.0.2"))
+        told(lambda: wrap(connect("a.test:443"), None).get("/x"))
+        told(lambda: wrap(connect("10.9.0.2:443"), None).get("/x", host="10.9.0.2"))
     '''], resolve=[server.resolve(n) for n in ("10.9.0.1", "10.9.0.2", "a.test")], upstream_ca=pki.ca,
                    vault="credential key\n    for https://a.test\n    from env A_TOKEN\n    inject bearer\n", env={"A_TOKEN": "SECRET-A"})
     tap.equal(r.reports, [200, 200, 421, 421] + ["none"] * 4)

@@ -51,10 +51,7 @@ def in_clear_text_and_by_a_proxy_too(t):
     tap.equal(r.reports, [[101, "(2, b'first')"], True, "(8, b'')"] * 2)
     tap.equal([(q.line, q.header("upgrade")) for q in server.requests], [("GET /ok/ws HTTP/1.1", "websocket")] * 2)
     r, server = through(t, '''
-        c = tcp("proxy.test", 3128)
-        c.send("CONNECT a.test:443 HTTP/1.1\\r\\nHost: a.test:443\\r\\n\\r\\n")
-        c.until(b"\\r\\n\\r\\n")
-        c = ask(wrap(c, "a.test"))
+        c = ask(wrap(connect("a.test:443"), "a.test"))
         report(head(c)[0], str(get_frame(c)))
     ''')
     tap.equal(r.reports, [[101, "(2, b'first')"]])
@@ -280,7 +277,7 @@ def broken_off_by_either_side(t):
     tap.equal(sorted((o["status"], o["code"]) for o in r.outcomes()), [(101, "client-gone"), (101, "upstream-truncated")])
 
 
-@tap.test(timeout=60)
+@tap.test
 def silence_of_both_sides_has_a_limit_of_its_own(t):
     # words of either side keep it: beyond the limits of an ordinary request, and past its own in the sum
     h2.needed()

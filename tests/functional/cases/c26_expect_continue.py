@@ -80,27 +80,27 @@ def each(t, raw, framed, want, patience=30, versions=VERSIONS):
     return [len(q.body or b"") for q in one.requests] + framed.sizes
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_origin_that_says_100(t):
     tap.equal(each(t, SAYS_100, frames(b"100"), "200"), [SIZE] * 4)
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_origin_that_says_something_before_its_100(t):
     tap.equal(each(t, SAYS_103_FIRST, frames(b"103", b"100"), "200"), [SIZE] * 4)
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_origin_that_says_413_instead(t):
     tap.equal(each(t, SAYS_413, frames(takes=False, status=b"413"), "413", versions=REFUSED), [0] * 2)
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_origin_that_says_417_instead(t):
     tap.equal(each(t, SAYS_417, frames(takes=False, status=b"417"), "417", versions=REFUSED), [0] * 2)
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_origin_that_says_nothing_until_the_body_comes(t):
     """The client loses its patience, not its request."""
     tap.equal(each(t, SILENT, frames(), "200", patience=1), [SIZE] * 4)
@@ -121,7 +121,7 @@ def behind_a_body_that_did_not_come_nothing_is_a_request(t):
     tap.equal([q.target for q in server.requests], ["/ok", "/ok/other"])
 
 
-@tap.test(timeout=60)
+@tap.test
 def a_refusal_comes_at_once(t):
     """In either version; and no 100 before it."""
     r, server = onehost.through(t, [UPLOAD, '''
@@ -139,7 +139,7 @@ def a_refusal_comes_at_once(t):
     tap.equal(server.requests, [])
 
 
-@tap.test(timeout=60)
+@tap.test
 def the_body_of_a_refused_request_is_not_read_for_ever(t):
     """Of one that sends on and on, for whatever it was told."""
     r, server = onehost.through(t, '''

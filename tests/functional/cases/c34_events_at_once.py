@@ -148,7 +148,7 @@ BY_HTTP_1 = 'c = %s("a.test")\n' + ASK + 'report(lags_of(c))\n'
 BY_HTTP_2 = 'c = h2("a.test")\nreport(lags_of(c, c.request("/ok")))\n'
 
 
-@tap.test(timeout=120)
+@tap.test
 def by_either_version_and_in_clear_text_however_it_is_framed(t):
     h2.needed()
     for answer in (until_the_end, of_known_length):
@@ -157,7 +157,7 @@ def by_either_version_and_in_clear_text_however_it_is_framed(t):
                  onehost.through(t, [h2.CLIENT, READ_ANY, code], answer=answer, clear=clear)[0].reports[0], 0.15)
 
 
-@tap.test(timeout=120)
+@tap.test
 def from_an_origin_of_http_2(t):
     h2.needed()
     pki = Pki()
@@ -176,7 +176,7 @@ def compressed():
     return lambda put, data: put(z.compress(data) + z.flush(zlib.Z_SYNC_FLUSH))
 
 
-@tap.test(timeout=120)
+@tap.test
 def single_bytes_and_compressed_streams_by_either_version(t):
     h2.needed()
     pki = Pki()
@@ -195,14 +195,14 @@ def single_bytes_and_compressed_streams_by_either_version(t):
                                                              upstream_ca=pki.ca).reports[0], 0.15)
 
 
-@tap.test(timeout=60)
+@tap.test
 def through_a_tunnel(t):
     roots = work.write(os.path.join(work.folder("roots."), "roots.pem"), open(onehost.authority().ca, encoding="ascii").read())
     late(lambda: onehost.through(t, [READ_ANY, BY_HTTP_1 % "tls"], answer=until_the_end, policy="tunnel https://a.test\n",
                                  env={"SSL_CERT_FILE": roots})[0].reports[0], 0.15)
 
 
-@tap.test(timeout=60)
+@tap.test
 def messages_of_a_websocket(t):
     def answer(connection, request):
         connection.send(websocket.granted(request))
@@ -213,7 +213,7 @@ def messages_of_a_websocket(t):
     late(lambda: onehost.through(t, [websocket.CLIENT, READ_ANY, 'report(lags_of(ask(tls("a.test"))))\n'], answer=answer)[0].reports[0], 0.15)
 
 
-@tap.test(timeout=120)
+@tap.test
 def what_a_client_sends_goes_on_as_it_comes(t):
     """The other way: the origin has each piece of an upload before the next is sent."""
     h2.needed()

@@ -48,7 +48,7 @@ def download(t, clients, seconds=20, version="--http1.1", scheme="https"):
     return before, after, sent, later
 
 
-@tap.test(timeout=120)
+@tap.test
 def one_slow_reader(t):
     before, after, sent, later = download(t, 1)
     tap.ok(later > sent, "nothing flows")
@@ -56,7 +56,7 @@ def one_slow_reader(t):
     tap.ok(before > 0 and after < before + 2048, "%d KiB, then %d KiB" % (before, after))
 
 
-@tap.test(timeout=120)
+@tap.test
 def readers_of_other_kinds(t):
     """Of HTTP/2, and of HTTP in clear."""
     for kind in ({"version": "--http2"}, {"scheme": "http"}):
@@ -66,7 +66,7 @@ def readers_of_other_kinds(t):
         tap.ok(before > 0 and after < before + 4 * 2048, "%r: %d KiB, then %d KiB" % (kind, before, after))
 
 
-@tap.test(timeout=120)
+@tap.test
 def fifty_slow_readers(t):
     before, after, sent, later = download(t, 50)
     tap.ok(later > sent, "nothing flows")
@@ -136,7 +136,7 @@ def a_big_push_to_a_slow_origin(t):
     tap.ok(before > 0 and most < before + 4096, "%d KiB, then %d KiB" % (before, most))
 
 
-@tap.test(timeout=120)
+@tap.test
 def an_upload_to_a_slow_origin(t):
     for version in ("--http1.1", "--http2"):
         slow = Slow(20 << 20)

@@ -67,7 +67,7 @@ git -C shallow fetch -q --unshallow; git -C v0 fetch -q; git -C v1 pull -q; git 
 git init -q outer; cd outer; git -c protocol.file.allow=never submodule --quiet add $u.git inner; git submodule --quiet update --init; cat inner/README"""
 
 
-@tap.test(timeout=120)
+@tap.test
 def every_operation_of_git_that_reads(t):
     git = pushes.serve(t)
     for version in ("HTTP/2", "HTTP/1.1"):

@@ -57,7 +57,7 @@ def push_to_a_ref_that_a_rule_denies(t):
     tap.equal(pushes.posts(git, "receive-pack"), [])
 
 
-@tap.test(timeout=120)
+@tap.test
 def no_operation_asks_at_a_terminal_or_misleads(t):
     for version in ("HTTP/2", "HTTP/1.1"):
         env = pushes.over(version)

@@ -5,7 +5,7 @@ import tap
 BIG = "head -c 2500000 /dev/urandom > big; git add big; git commit -qm big; "
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_big_push_probes_and_arrives(t):
     git = pushes.serve(t)
     r = pushes.run(git, pushes.PUSH, pushes.CLONE + BIG + "git push -q origin HEAD:refs/heads/fix/big")
@@ -16,7 +16,7 @@ def a_big_push_probes_and_arrives(t):
     tap.ok("refs/heads/fix/big" in git.refs(pushes.REPO))
 
 
-@tap.test(timeout=120)
+@tap.test
 def also_with_a_credential_helper_inside(t):
     git = pushes.serve(t)
     helper = "-c credential.helper='!f() { echo username=x; echo password=PLACEHOLDER; }; f'"
@@ -25,7 +25,7 @@ def also_with_a_credential_helper_inside(t):
     tap.ok(all(h.authorization and h.user == "x-access-token" and h.password == pushes.SECRET for h in git.hits), git.hits)
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_fetch_with_many_refs_probes_too(t):
     git = pushes.serve(t)
     stream = "".join("commit refs/heads/n%d\ncommitter S <s@example.com> %d +0000\ndata 1\nx\n" % (i, i) for i in range(2000))

@@ -3,7 +3,7 @@ import pushes
 import tap
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_big_push_reaches_the_server_chunked_and_whole(t):
     git = pushes.serve(t)
     r = pushes.run(git, pushes.PUSH, pushes.CLONE + "head -c 3000000 /dev/urandom > big; git add big; git commit -qm big; "
@@ -14,7 +14,7 @@ def a_big_push_reaches_the_server_chunked_and_whole(t):
     tap.equal((big.header("transfer-encoding"), big.header("content-length")), ("chunked", None))
 
 
-@tap.test(timeout=90)
+@tap.test
 def a_pause_behind_the_command_list_is_no_end(t):
     """The command list goes up before the pack, which comes much later than a head may."""
     git = pushes.serve(t)

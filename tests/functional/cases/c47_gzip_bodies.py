@@ -5,7 +5,7 @@ import pushes
 import tap
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_clone_with_many_refs_compresses_its_request(t):
     git = pushes.serve(t)
     head = git.refs(pushes.REPO)["refs/heads/main"]

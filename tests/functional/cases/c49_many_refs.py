@@ -5,7 +5,7 @@ import pushes
 import tap
 
 
-@tap.test(timeout=120)
+@tap.test
 def in_every_order_with_and_without_atomic(t):
     git = pushes.serve(t)
     orders = list(itertools.permutations(["HEAD:refs/heads/fix/1", "HEAD:refs/heads/denied", ":refs/heads/main"]))
@@ -38,7 +38,7 @@ def capabilities_belong_to_the_first_command(t):
     tap.equal(git.hits, [])
 
 
-@tap.test(timeout=120)
+@tap.test
 def five_thousand_refs_in_one_push(t):
     git = pushes.serve(t)
     r = pushes.by_hand(git, pushes.PUSH, '''

@@ -63,7 +63,7 @@ CLIENTS = {
 }
 
 
-@tap.test(timeout=120)
+@tap.test
 def clients_whose_clocks_are_wrong(t):
     """Half a day behind, and ahead: each of them, under a root that is new, and under one that has been there"""
     work.need("faketime")

@@ -199,7 +199,7 @@ public class Get { public static void main(String[] a) throws Exception {
 """
 
 
-@tap.test(timeout=120)
+@tap.test
 def java(t):
     work.need("java", "javac")
     home = home_with({"Get.java": JAVA})
@@ -221,7 +221,7 @@ def cargo_environment(home):
     return {"CARGO_HOME": os.path.join(home, "cargo"), "RUSTC_BOOTSTRAP": "1", "CARGO_UNSTABLE_SPARSE_REGISTRY": "true"}
 
 
-@tap.test(timeout=120)
+@tap.test
 def cargo(t):
     work.need("cargo")
     home = cargo_project("https://crates.a.test")
@@ -231,7 +231,7 @@ def cargo(t):
     tap.ok("/index/ri/gh/right-pad" in [q.target for q in second.requests], r)
 
 
-@tap.test(timeout=120)
+@tap.test
 def go(t):
     work.need("go")
     home = home_with({"p/go.mod": "module p\n"})
@@ -303,7 +303,7 @@ def variables_name_the_roots_of_the_system_and_ours(t):
     tap.lacks(r.out + r.err, "ca-key", "where the authority's key is")
 
 
-@tap.test(timeout=120)
+@tap.test
 def a_host_that_is_passed_through_beside_one_that_is_read(t):
     """Both in one program: the first has a certificate of ours, the second its own, by an authority that the host trusts."""
     pem = work.write(os.path.join(work.folder("roots."), "roots.pem"), open(second_pki.ca, encoding="ascii").read(), 0o644)
@@ -343,7 +343,7 @@ def both(t, command, home, env=None):
     return r, {q.target for q in origin.requests}, {q.target for q in second.requests}
 
 
-@tap.test(timeout=120)
+@tap.test
 def java_beside_a_host_that_is_passed_through(t):
     work.need("java", "javac")
     r, *targets = both(t, ["java", "Get.java", *URLS], home_with({"p/Get.java": JAVA}))
@@ -351,7 +351,7 @@ def java_beside_a_host_that_is_passed_through(t):
     tap.equal(targets, [{"/hello"}] * 2)
 
 
-@tap.test(timeout=120)
+@tap.test
 def cargo_beside_a_host_that_is_passed_through(t):
     work.need("cargo")
     home = cargo_project("https://a.test")
@@ -359,7 +359,7 @@ def cargo_beside_a_host_that_is_passed_through(t):
     tap.ok("/index/le/af/leaf-pad" in first and "/index/ri/gh/right-pad" in second, (first, second))
 
 
-@tap.test(timeout=120)
+@tap.test
 def go_beside_a_host_that_is_passed_through(t):
     work.need("go")
     home = home_with({"p/go.mod": "module p\n"})
@@ -370,7 +370,7 @@ def go_beside_a_host_that_is_passed_through(t):
         tap.ok("/example.com/m/@v/list" in targets[proxy != "https://a.test"], targets)
 
 
-@tap.test(timeout=120)
+@tap.test
 def children_whose_variables_were_dropped(t):
     """As sudo, su, cron and build tools start them: what is where the system's own roots are looked for has ours."""
     clients = ["curl -sS %s", "wget -qO- %s", "python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())' %s",

@@ -87,7 +87,7 @@ def mounted(folder, command):
             exeat.program(), "run", "--state", state, "--log", state + "/log", "--", "sh", "-c", command]
 
 
-@tap.test(timeout=120)
+@tap.test
 def any_resolv_conf_of_the_host_will_do(t):
     if not work.is_root():
         tap.skip("needs root to prepare")

@@ -164,7 +164,7 @@ def resident(pid):
     return out
 
 
-@tap.test(timeout=120)
+@tap.test
 def memory_stays_what_it_is(t):
     # many more records than the queue holds, with a Redis that takes none
     if os.environ.get("ASAN_OPTIONS"):

@@ -70,9 +70,8 @@ def as_a_connect(t):
     inner = traps(t)
     r = client.run(policy(), '''
         for host in %r:
-            c = tcp("198.51.100.1", 3128)
-            c.send("CONNECT " + host + ":80 HTTP/1.1\\r\\nHost: " + host + ":80\\r\\n\\r\\n")
-            a = c.answer("HEAD")
+            c = connect(host + ":80", ("198.51.100.1", 3128))
+            a = c.granted
             if a.status == 200:
                 c.send("GET / HTTP/1.1\\r\\nHost: " + host + "\\r\\n\\r\\n")
                 a = c.answer()
@@ -90,14 +89,11 @@ def as_the_name_of_a_tls_connection(t):
     r = client.run(policy() + policy().replace("http:", "https:"), '''
         for host in %r:
             for way in (443, 3128):
-                c = tcp("198.51.100.1", way)
                 try:
-                    if way == 3128:
-                        c.send("CONNECT " + host + ":443 HTTP/1.1\\r\\nHost: " + host + ":443\\r\\n\\r\\n")
-                        a = c.answer("HEAD")
-                        if a.status != 200:
-                            report(host, way, a.status)
-                            continue
+                    c = connect(host + ":443", ("198.51.100.1", way)) if way == 3128 else tcp("198.51.100.1", way)
+                    if way == 3128 and c.granted.status != 200:
+                        report(host, way, c.granted.status)
+                        continue
                     report(host, way, wrap(c, host.strip("[]")).get("/", host=host).status)
                 except (OSError, ValueError) as e:
                     report(host, way, type(e).__name__)

@@ -7,8 +7,8 @@
     ''', resolve=...)
     r.reports       # what report() was called with, in order
 
-Inside there are: tls(host, port=443, sni=host, alpn=None), tcp(host, port=80), wrap(connection, sni); a connection has send(text or
-bytes), answer(method="GET") (status, headers, body, interim, whole), rest() (everything to the end),
+Inside there are: tls(host, port=443, sni=host, alpn=None), tcp(host, port=80), wrap(connection, sni),
+connect(authority) (by CONNECT; `granted` is its answer); a connection has send(text or bytes), answer(method="GET") (status, headers, body, interim, whole), rest() (everything to the end),
 ended (how: "eof", "ragged", "reset"), shut(), close(), timeout(seconds).
 """
 import json
@@ -160,6 +160,13 @@ def tcp(host, port=80):
 
 def tls(host, port=443, sni=True, alpn=None):
     return wrap(tcp(host, port), host if sni is True else sni, alpn)
+
+def connect(authority, proxy=("proxy.test", 3128)):
+    """A proxy asked by CONNECT: the connection behind it; its `granted` is the proxy's answer."""
+    c = tcp(*proxy)
+    c.send("CONNECT %s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" % (authority, authority))
+    c.granted = c.answer("HEAD")
+    return c
 
 def spin(seconds):
     time.sleep(seconds)

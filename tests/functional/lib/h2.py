@@ -11,6 +11,7 @@ was sent). It has
     request(path, method="GET", end=True, fields=(), **pseudo) -> stream; pseudo: authority, scheme …, None leaves it out
     answer(stream) -> status, headers, body, trailers, interim, reset (an error code), whole
     get(path, …): both
+    post(path, *pieces, …): both, with a body
     push(stream, n) -> bytes that have gone on it so far: as the windows permit, which are 65,535 bytes at first
     read() -> (type, flags, stream, payload), None at the end; goaway (an error code) and ended say how it came
     window(stream, n), ping(), settle(): everything sent was understood (a ping came back)
@@ -136,6 +137,12 @@ class H2(object):
         while not a.whole and a.reset is None and self.read():
             pass
         return a
+    def post(self, path, *pieces, **options):
+        """A request with that body, a frame for each piece; its answer."""
+        stream = self.request(path, options.pop("method", "POST"), end=not pieces, **options)
+        for i, piece in enumerate(pieces, 1):
+            self.data(stream, piece, end=i == len(pieces))
+        return self.answer(stream)
     def push(self, stream, n, seconds=10):
         """Sends n bytes of a body, or as many as the windows let through until nothing more opens for a while."""
         def room():

@@ -13,6 +13,7 @@ An answer is one of
 the last for all that follow. A list of steps starts when the head has been read, and reads the body at
 its end unless a step has.
 """
+import itertools
 import socket
 import ssl
 import struct
@@ -20,6 +21,7 @@ import threading
 import time
 
 CRLF = b"\r\n"
+_count = itertools.count()
 
 
 def response(status=200, body=b"", headers=(), reason="OK"):
@@ -46,6 +48,7 @@ class Request:
     def __init__(self, head, connection):
         self.head = head
         self.connection = connection
+        self.number = next(_count)
         lines = head.decode("latin-1").split("\r\n")
         words = lines[0].split(" ")
         self.line = lines[0]
@@ -270,9 +273,9 @@ class Listener:
 
     @property
     def requests(self):
-        """The requests of all connections, in the order of the connections."""
+        """The requests of all connections, in the order in which they came."""
         with self.lock:
-            return [r for c in self.connections for r in c.requests]
+            return sorted((r for c in self.connections for r in c.requests), key=lambda r: r.number)
 
     @property
     def received(self):
