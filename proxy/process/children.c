@@ -15,6 +15,7 @@
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
 #include "proxy/process/sources.h"
+#include "proxy/process/state.h"
 #include "proxy/record/ring.h"
 
 #define OUT_MAX  MSG_MAX
@@ -122,9 +123,9 @@ static void child_tell_end(struct child *child) {
 
 static const struct channel_ops ctl_ops;
 
-static int start_child(struct children *c, enum role role, uint32_t number, struct child **out,
-                       struct errmsg *msg) {
-    struct child *child = &c->list[c->n];
+/* `child` is a place in the list that nobody has, or has any more. */
+static int start_at(struct children *c, struct child *child, enum role role, uint32_t number,
+                    struct errmsg *msg) {
     bool whole = role == ROLE_KEEPER && prepared_runs_programs(c->prepared);
     char **env = whole ? NULL : role_environment(c->prepared, role);
     if (!whole && !env)
@@ -135,11 +136,17 @@ static int start_child(struct children *c, enum role role, uint32_t number, stru
     free(env);
     if (r < 0)
         return r;
-    c->n++;
+    if (child == &c->list[c->n])
+        c->n++;
     if (channel_open(&child->ctl, c->base, fd, false, &ctl_ops, child) < 0)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
-    *out = child;
     return 0;
+}
+
+static int start_child(struct children *c, enum role role, uint32_t number, struct child **out,
+                       struct errmsg *msg) {
+    *out = &c->list[c->n];
+    return start_at(c, *out, role, number, msg);
 }
 
 static struct child *find_child(struct children *c, enum role role) {
@@ -160,10 +167,12 @@ static int send_peer(struct child *child, uint32_t which, int fd, const struct r
     return tell(child, &m);
 }
 
-/* A socket pair between worker `i` and a role, and to the scribe a ring; the role's end is handed over, the worker's kept for
+/* A socket pair between worker `i` and a role, and to the scribe its ring; the role's end is handed over, the worker's kept for
  * it. */
 static int connect_worker(struct children *c, struct child *role, uint32_t i, enum ipc_peer which) {
-    int pair[2], r = which == IPC_PEER_SCRIBE ? ring_new(&c->rings[i], NULL) : 0;
+    int pair[2], r = 0;
+    if (which == IPC_PEER_SCRIBE && !c->rings[i])
+        r = ring_new(&c->rings[i], NULL);
     if (r == 0)
         r = msg_pair(pair);
     if (r < 0)
@@ -191,14 +200,21 @@ static int start_keeper(struct children *c, struct child *keeper) {
     return r;
 }
 
-static int start_scribe(struct children *c, struct child *scribe) {
+/* `follows`: on one that died. Where Redis is was known to that one alone. */
+static int start_scribe(struct children *c, struct child *scribe, bool follows) {
     const struct prepared *p = c->prepared;
     struct msg_out m;
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < p->config->workers; i++)
+        r = connect_worker(c, scribe, i, IPC_PEER_SCRIBE);
+    if (r < 0)
+        return r;
     msg_begin(&m, out_memory, sizeof out_memory, IPC_START);
     msg_put_fd(&m, p->log_fd);
     msg_put_u8(&m, (uint8_t)p->config->verbosity);
-    msg_put_str(&m, p->config->redis ? p->config->redis : "");
-    int r = tell(scribe, &m);
+    msg_put_str(&m, p->config->redis && !follows ? p->config->redis : "");
+    msg_put_u8(&m, follows);
+    r = tell(scribe, &m);
     secret_wipe(out_memory, m.n);
     return r;
 }
@@ -243,8 +259,6 @@ static int tell_worker(struct child *worker, int roots_fd, int extra_fd) {
         close(*fd); /* from now on only the two ends hold it: its end shows when one of them dies */
         *fd = -1;
     }
-    ring_free(c->rings[worker->number]);
-    c->rings[worker->number] = NULL;
     if (r == 0)
         r = tell_list(worker, IPC_ADD_RESOLVE, &config->resolves);
     if (r == 0)
@@ -297,10 +311,7 @@ int children_start_others(struct children *c, struct errmsg *msg) {
     int r = start_child(c, ROLE_SCRIBE, 0, &scribe, msg);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; r == 0 && i < c->prepared->config->workers; i++)
-        r = connect_worker(c, scribe, i, IPC_PEER_SCRIBE);
-    if (r == 0)
-        r = start_scribe(c, scribe);
+    r = start_scribe(c, scribe, false);
     return r < 0 ? errmsg_set(msg, r, "scribe: %s", err_text(r)) : start_workers(c, msg);
 }
 
@@ -308,7 +319,7 @@ int children_start_others(struct children *c, struct errmsg *msg) {
 
 static int on_ready(struct child *child, struct msg_in *m) {
     struct children *c = child->all;
-    if (child->state != CHILD_STARTING)
+    if (child->state != CHILD_STARTING && child->state != CHILD_ENDING)
         return ERR_PEER;
     struct slice pem = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
     uint32_t hash = child->role == ROLE_KEEPER ? msg_get_u32(m) : 0;
@@ -316,6 +327,8 @@ static int on_ready(struct child *child, struct msg_in *m) {
     struct slice unwatched = child->role == ROLE_KEEPER ? msg_get_slice(m) : SLICE_NONE;
     if (msg_end(m) < 0)
         return ERR_PEER;
+    if (child->state == CHILD_ENDING) /* it was told to end before it had begun */
+        return 0;
     child_enter(child, CHILD_READY);
     if (unlocked && c->prepared->vault && c->prepared->config->verbosity == IPC_ALL)
         log_warn("secrets can't be locked in memory (limit: ulimit -l): they could be written to swap");
@@ -439,19 +452,40 @@ static void tell_cause(struct children *c) {
     }
 }
 
+/* A scribe that died leaves records in the rings, and the workers put more there until they end, which they do since it is gone.
+ * Another one writes them. */
+static void follow_scribe(struct child *scribe) {
+    struct children *c = scribe->all;
+    struct errmsg msg = {""};
+    if (c->followed)
+        return;
+    c->followed = true;
+    state_end_line(c->prepared->log_fd);
+    int r = start_at(c, scribe, ROLE_SCRIBE, 0, &msg);
+    if (r == 0 && (r = start_scribe(c, scribe, true)) < 0)
+        errmsg_set(&msg, r, "%s", err_text(r));
+    if (r < 0)
+        log_warn("the last decisions may not have been written: no other scribe can be started: %s",
+                 msg.text);
+}
+
 static void child_gone(struct child *child, int status) {
     struct children *c = child->all;
-    bool expected = child->state >= CHILD_ENDING;
+    enum child_state before = child->state;
+    enum role role = child->role;
+    bool expected = before >= CHILD_ENDING;
     child_enter(child, CHILD_GONE);
     channel_close(&child->ctl);
+    if (role == ROLE_SCRIBE && before != CHILD_STARTING && before != CHILD_DRAINED && WIFSIGNALED(status))
+        follow_scribe(child);
     if (!expected && WIFEXITED(status) && WEXITSTATUS(status) == ROLE_PEER_GONE)
         tell_cause(c);
     expected = expected || c->failed;
     if (!expected && WIFSIGNALED(status))
-        fail(c, "exeat: the %s was ended by signal %d (%s)", role_name(child->role), WTERMSIG(status),
+        fail(c, "exeat: the %s was ended by signal %d (%s)", role_name(role), WTERMSIG(status),
              strsignal(WTERMSIG(status)));
     else if (!expected)
-        fail(c, "exeat: the %s has ended (status %d)", role_name(child->role), WEXITSTATUS(status));
+        fail(c, "exeat: the %s has ended (status %d)", role_name(role), WEXITSTATUS(status));
     drain_on(c);
 }
 

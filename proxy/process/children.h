@@ -5,6 +5,10 @@
  *
  * A child is one process with its control channel. How a set of them is started: children_start spawns all and tells each what it
  * needs to begin; `ready` follows when all are confined, or `failed`, with the reason, when anyone ends, breaks the protocol or can't begin.
+ *
+ * A scribe that is killed takes no record with it: what workers have put into the rings, and put there until they end, is
+ * written by another one, to the file alone, before all ends. Only what the first had written and not yet let go of, a piece of a
+ * ring at most, would then be there twice.
  */
 #ifndef PROXY_PROCESS_CHILDREN_H
 #define PROXY_PROCESS_CHILDREN_H
@@ -64,8 +68,10 @@ struct children {
     size_t n;
     bool draining;                    /* children_drain was called */
     bool failed;                      /* `failed` was called */
+    bool followed;                    /* the scribe died, and another one follows on it */
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
-    struct ring *rings[CONFIG_WORKERS_MAX]; /* for their records, the same; NULL */
+    struct ring
+        *rings[CONFIG_WORKERS_MAX]; /* for their records; kept for a scribe that follows on one that died */
 };
 
 /* Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a message; then

@@ -27,7 +27,7 @@
  *     IPC_SANDBOX_END     u64 sandbox
  *   to the scribe
  *     IPC_ADD_PEER        u32 worker, fd socket, fd ring
- *     IPC_START           fd log (append), u8 verbosity, str redis ("": none)
+ *     IPC_START           fd log (append), u8 verbosity, str redis ("": none), u8 1 if it follows on a scribe that died
  *   from every role
  *     IPC_READY           keeper: str ca.pem, u32 hash of its subject, u8 1 if secrets could not be locked in
  *                         memory, str the names of credentials whose secrets can't be looked for; others nothing.

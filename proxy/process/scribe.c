@@ -14,8 +14,9 @@
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
 
-#define SCRIBE_REST_MS 40 /* what workers record within it is written together */
-#define SCRIBE_LOOKS   3  /* after so many that find nothing a worker has to wake the scribe */
+#define SCRIBE_REST_MS 40          /* what workers record within it is written together */
+#define SCRIBE_PIECE   (32u << 10) /* bytes of records that are written to the file at once, at most */
+#define SCRIBE_LOOKS   3           /* after so many that find nothing a worker has to wake the scribe */
 
 struct scribe_peer {
     struct channel channel; /* first; a worker's word that there is something, and its end */
@@ -29,16 +30,24 @@ struct scribe_process {
     struct sinks *sinks;
     struct event *look;  /* pending: the rings are looked at when it is over */
     unsigned vain;       /* looks in a row that found nothing */
+    bool follows;        /* on one that died: the workers know of no other and wake nobody */
     bool stopping, told; /* told: by the supervisor; else all workers have gone by themselves */
 };
 
 static void peer_end(struct scribe_process *s, struct scribe_peer *p, int err);
 
+/* What is in the file need not be in the ring: before that, a scribe that comes after this one finds it there. */
+static void peer_written(struct scribe_process *s, struct scribe_peer *p) {
+    sinks_flush(s->sinks);
+    if (p->ring)
+        ring_done(p->ring);
+}
+
 /* Writes what a worker has recorded: up to a ring full, so that one busy worker doesn't keep the loop from the others. True:
  * there was something. */
 static bool peer_take(struct scribe_process *s, struct scribe_peer *p) {
     static uint8_t memory[MSG_MAX]; /* one loop, one message at a time */
-    size_t taken = 0;
+    size_t taken = 0, unwritten = 0;
     while (p->ring && taken < RING_BYTES) {
         struct slice bytes;
         struct msg_in m;
@@ -54,7 +63,14 @@ static bool peer_take(struct scribe_process *s, struct scribe_peer *p) {
             break;
         }
         taken += bytes.n;
+        unwritten += bytes.n;
+        if (unwritten > SCRIBE_PIECE) {
+            peer_written(s, p);
+            unwritten = 0;
+        }
     }
+    if (unwritten)
+        peer_written(s, p);
     return taken > 0;
 }
 
@@ -70,7 +86,7 @@ static void look(struct scribe_process *s) {
     for (size_t i = 0; i < s->npeers; i++)
         some |= peer_take(s, &s->peers[i]);
     s->vain = some ? 0 : s->vain + 1;
-    some = s->vain < SCRIBE_LOOKS;
+    some = s->follows || s->vain < SCRIBE_LOOKS;
     for (size_t i = 0; i < s->npeers && !some; i++)
         some = s->peers[i].ring && !ring_rest(s->peers[i].ring);
     if (some && !s->stopping)
@@ -187,6 +203,7 @@ static int start(struct scribe_process *s, struct msg_in *m) {
     int log_fd = msg_get_fd(m);
     int loudness = msg_get_u8(m);
     struct slice redis = msg_get_slice(m);
+    s->follows = msg_get_u8(m);
     struct errmsg msg = {""};
     if (msg_end(m) < 0) {
         if (log_fd >= 0)

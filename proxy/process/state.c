@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 static char *joined(const char *a, const char *b) {
     char *path = NULL;
     return asprintf(&path, "%s/%s", a, b) < 0 ? NULL : path;
@@ -92,4 +94,18 @@ int state_open_log(int dirfd, const char *path, const char *named, struct errmsg
                          path);
     }
     return fd;
+}
+
+void state_end_line(int log_fd) {
+    char path[32], last = '\n';
+    struct stat st;
+    if (fstat(log_fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", log_fd); /* which is open for writing alone */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n' && write(log_fd, "\n", 1) < 0)
+        log_warn("the last line of the decision log has no end");
+    close(fd);
 }

@@ -20,4 +20,7 @@ int state_open(const char *path, struct errmsg *msg);
 /* Opens the decision log for appending, made with mode 0600: the file `named` (--log), else the one in the state directory `dirfd`. */
 int state_open_log(int dirfd, const char *path, const char *named, struct errmsg *msg);
 
+/* A line of the log (a file; of anything else nothing is known) that was cut off, since he who wrote it was killed, gets its end. */
+void state_end_line(int log_fd);
+
 #endif

@@ -211,9 +211,9 @@ static int add_peer(struct worker_process *w, struct msg_in *m) {
     return ERR_PEER;
 }
 
+/* What is under way is cut off and recorded all the same: another scribe comes for that. */
 static void on_scribe_gone(void *arg) {
-    struct worker_process *w = arg;
-    role_end(&w->role, ROLE_PEER_GONE);
+    end(arg, 0, ROLE_PEER_GONE);
 }
 
 static int map_roots(struct worker_process *w, int roots_fd, int extra_fd, struct errmsg *msg) {

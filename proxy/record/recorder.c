@@ -11,7 +11,7 @@
 #include "proxy/record/ring.h"
 
 struct recorder {
-    int fd; /* -1 once the scribe is gone */
+    int fd; /* -1 once the scribe is gone: another one comes for what is in the ring */
     struct ring *ring;
     struct event *readable;
     struct event *retry;                  /* pending while something is queued */
@@ -27,7 +27,6 @@ static void recorder_ended(struct recorder *c) {
     if (c->fd < 0)
         return;
     event_free(c->readable);
-    event_del(c->retry);
     c->readable = NULL;
     close(c->fd);
     c->fd = -1;
@@ -81,7 +80,7 @@ static bool enqueue(struct recorder *c, const void *bytes, size_t n) {
 static void wake(struct recorder *c) {
     uint8_t memory[16];
     struct msg_out m;
-    if (!ring_wants_wake(c->ring))
+    if (c->fd < 0 || !ring_wants_wake(c->ring))
         return;
     msg_begin(&m, memory, sizeof memory, RECORD_WAKE);
     (void)msg_send(c->fd, &m); /* a socket that is full wakes him, too; its end shows in on_readable */
@@ -89,7 +88,7 @@ static void wake(struct recorder *c) {
 
 /* Puts a message into the ring or the queue. False: it is lost. */
 static bool hand_over(struct recorder *c, const struct msg_out *m) {
-    if (c->fd < 0 || m->err)
+    if (m->err)
         return false;
     if (buf_len(&c->queue) || ring_put(c->ring, slice_make(m->p, m->n)))
         return enqueue(c, m->p, m->n);
@@ -173,8 +172,7 @@ struct recorder *recorder_new(struct event_base *base, int fd, int ring, void (*
 void recorder_free(struct recorder *c) {
     if (!c)
         return;
-    if (c->fd >= 0)
-        send_queue(c);
+    send_queue(c);
     if (c->readable)
         event_free(c->readable);
     if (c->retry)

@@ -5,7 +5,8 @@
  *
  * A decision is recorded before it is acted on: when recorder_send returns, the record is where the scribe finds it though the
  * worker die in the next moment (in the ring, or, when the scribe does not keep up, in the queue, and then it does not
- * survive the worker).
+ * survive the worker). Once the scribe is gone the worker ends, and what it has to say until then goes the same way, to the one
+ * that comes after (proxy/process/children.h).
  */
 #ifndef PROXY_RECORD_RECORDER_H
 #define PROXY_RECORD_RECORDER_H

@@ -7,7 +7,7 @@
 /* Positions only rise; where a byte lies is its position modulo RING_BYTES. Each has a cache line of its own. */
 struct ring_memory {
     _Alignas(64) _Atomic uint64_t head;   /* behind the last byte written; the writer's */
-    _Alignas(64) _Atomic uint64_t tail;   /* of the next byte to be read; the reader's */
+    _Alignas(64) _Atomic uint64_t tail;   /* before it the reader is through with all; the reader's */
     _Alignas(64) _Atomic uint32_t asleep; /* set by the reader, cleared by either */
     _Alignas(64) unsigned char bytes[RING_BYTES];
 };
@@ -27,6 +27,7 @@ static int ring_hold(int fd, struct ring **out, struct errmsg *msg) {
         return r;
     *out = (struct ring *)memory;
     (*out)->shared = memory->p;
+    (*out)->at = atomic_load(&(*out)->shared->tail); /* of a reader that follows on another */
     (*out)->told = UINT64_MAX;
     return 0;
 }
@@ -109,9 +110,12 @@ int ring_take(struct ring *r, void *memory, size_t cap, struct slice *out) {
         return ERR_PEER;
     copy_out(r, r->at + sizeof length, memory, length);
     r->at += sizeof length + length;
-    atomic_store_explicit(&m->tail, r->at, memory_order_release);
     *out = slice_make(memory, length);
     return 0;
+}
+
+void ring_done(struct ring *r) {
+    atomic_store_explicit(&r->shared->tail, r->at, memory_order_release);
 }
 
 bool ring_rest(struct ring *r) {

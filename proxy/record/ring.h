@@ -4,7 +4,8 @@
  *
  *     u32 length | bytes      over and over; a message may lie across the end
  *
- * One end writes, the other reads; each keeps its own position and believes nothing of the other's but that it may be
+ * The room of what was read is the writer's again when the reader is through with it (ring_done): what he took and died with is
+ * there for the next reader. One end writes, the other reads; each keeps its own position and believes nothing of the other's but that it may be
  * anywhere: the reader copies a message before it looks at it, and a position that can't be is ERR_PEER. A reader that has
  * nothing to do says so (ring_rest), and is to be woken by other means then: ring_wants_wake tells when.
  */
@@ -21,7 +22,8 @@ struct ring;
 
 /* A new ring, empty. 0, ERR_IO or ERR_NOMEM. */
 int ring_new(struct ring **out, struct errmsg *msg);
-/* One end of what another process made; `fd` is taken, in every case. ERR_PEER if it is none. */
+/* One end of what another process made; `fd` is taken, in every case. A reader begins where the last one was through. ERR_PEER
+ * if it is none. */
 int ring_attach(int fd, struct ring **out, struct errmsg *msg);
 /* Borrowed: the descriptor to hand to other processes. */
 int ring_fd(const struct ring *r);
@@ -35,6 +37,8 @@ bool ring_wants_wake(struct ring *r);
 /* The reader's. Copies the next message into `memory`. 0; ERR_AGAIN: there is none; ERR_PEER: what the writer left is no
  * message, or longer than `cap`. */
 int ring_take(struct ring *r, void *memory, size_t cap, struct slice *out);
+/* All that was taken is where it is to be: its room is free. */
+void ring_done(struct ring *r);
 /* Nothing more is looked for until the writer wakes the reader. False: something has come just now. */
 bool ring_rest(struct ring *r);
 

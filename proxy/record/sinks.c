@@ -110,6 +110,10 @@ void sinks_write(struct sinks *s, const struct record *r) {
     event_active(s->turn, EV_TIMEOUT, 0);
 }
 
+void sinks_flush(struct sinks *s) {
+    flush_file(s);
+}
+
 int sinks_receive(struct sinks *s, struct msg_in *m) {
     struct record r;
     int err = record_decode(m, &r, s->refs);

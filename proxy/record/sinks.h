@@ -32,6 +32,9 @@ void sinks_free(struct sinks *s);
 /* One message of a worker. 0, or ERR_PEER: the worker breaks the protocol; close it and say so. */
 int sinks_receive(struct sinks *s, struct msg_in *m);
 
+/* All that was received is in the file, or counted as missing there. Else that is so at the end of the loop's turn. */
+void sinks_flush(struct sinks *s);
+
 void sinks_write(struct sinks *s, const struct record *r);
 
 /* Drains; `done` is called from the event loop when all is written or the time is up. */

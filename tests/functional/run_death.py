@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Whatever dies, and whenever: nothing is left, and the command has no way out any more (see C84 too)."""
+import glob
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import exeat
 import leftovers
 import roles
 import tap
+import work
 
 
 @tap.test
@@ -29,6 +31,62 @@ def any_role_is_killed_while_the_command_runs():
                 tap.equal(r.code, 125, role)
                 tap.contains(r.err, "exeat: the " + ("sandbox" if role == "init" else role))
             roles.gone(host)
+    host.check()
+
+
+# Asks for one page after the other, on kept connections, and writes down what was answered before it asks for the next.
+ASKING = '''
+import os, socket, sys
+who = sys.argv[1]
+told = os.open("answered." + who, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+c = socket.create_connection(("x.test", 80))
+answers = c.makefile("rb")
+for i in range(1000000):
+    c.sendall(b"GET /%s/%d HTTP/1.1\\r\\nHost: x.test\\r\\n\\r\\n" % (who.encode(), i))
+    length = 0
+    line = answers.readline()
+    if not line.startswith(b"HTTP/1.1 403 "):
+        break
+    os.write(told, b"/%s/%d\\n" % (who.encode(), i))
+    while line not in (b"\\r\\n", b""):
+        line = answers.readline()
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    answers.read(length)
+'''
+
+
+@tap.test
+def a_scribe_that_is_killed_takes_no_record_with_it():
+    """Whatever a client has been answered is in the log, once, and so is how each exchange ended."""
+    host = leftovers.Host()
+    for attempt in range(6):
+        command = ": > began; until test -e ask.py; do sleep 0.05; done; for i in 1 2 3 4 5 6 7 8; do python3 ask.py $i & done; sleep 60"
+        with exeat.Sandbox(None, command, flags=["-q"], workers=4, env=leftovers.mark()) as sandbox:
+            roles.began(sandbox)
+            work.write(os.path.join(sandbox.home, "ask.py"), ASKING)
+            tap.eventually(lambda: len(glob.glob(os.path.join(sandbox.home, "answered.*"))) == 8, 20)
+            time.sleep(0.2 + random.random() * 0.3)
+            scribe = roles.of(sandbox.pid)["scribe"]
+            if attempt % 3 == 2:  # it is far behind, and more waits than there is room for in the rings
+                roles.kill(scribe, signal.SIGSTOP)
+                time.sleep(0.7)
+            roles.kill(scribe)
+            r = sandbox.wait(20)
+        tap.equal(r.code, 125)
+        tap.contains(r.err, "exeat: the scribe was ended by signal 9")
+        tap.lacks(r.err, "lost")
+        answered = set()
+        for path in glob.glob(os.path.join(sandbox.home, "answered.*")):
+            with open(path, encoding="ascii") as f:
+                answered |= {"http://x.test" + line.rstrip("\n") for line in f if line.endswith("\n")}
+        verdicts = r.verdicts()
+        recorded = {v["url"]: v["id"] for v in verdicts}
+        tap.ok(len(answered) > 100, len(answered))
+        tap.equal(sorted(answered - set(recorded))[:5], [])
+        tap.ok(len(verdicts) - len(recorded) < 200, "%d are there twice" % (len(verdicts) - len(recorded)))
+        tap.equal({v["id"] for v in verdicts} - {o["id"] for o in r.outcomes()}, set())
+        roles.gone(host)
     host.check()
 
 

@@ -44,6 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             if (got.n > sizeof memory || (const void *)got.p != memory || ++taken > RING_BYTES)
                 abort();
         }
+        if (taken % 2)
+            ring_done(r);
         if (err == ERR_AGAIN)
             (void)ring_rest(r);
         else if (err == ERR_PEER)

@@ -403,6 +403,7 @@ static void read_all(struct reader *reader) {
         reader->in_order = reader->in_order && r.sent > reader->last_sent;
         reader->last_sent = r.sent;
     }
+    ring_done(reader->ring);
 }
 
 /* A recorder, the scribe's end of its socket, and of its ring. */
@@ -459,17 +460,25 @@ static void a_dead_scribe(void **state) {
     struct event_base *base = event_base_new();
     int fd;
     bool gone = false;
-    struct ring *ring;
-    struct recorder *c = open_recorder(base, set_flag, &gone, &fd, &ring);
+    struct reader reader = {.in_order = true};
+    struct recorder *c = open_recorder(base, set_flag, &gone, &fd, &reader.ring);
     struct record r = a_record();
     close(fd);
     recorder_send(c, &r);
     assert_false(gone);
     assert_true(loop_until(base, get_flag, &gone, 2000));
-    recorder_send(c, &r);
-    assert_int_equal(recorder_lost(c), 1);
+    const uint64_t many = 3000; /* more than there is room for in the ring */
+    for (r.sent = 1; r.sent <= many; r.sent++)
+        recorder_send(c, &r);
+    assert_int_equal(recorder_lost(c), 0); /* another one comes for them */
+    for (int turn = 0; turn < 10000 && !recorder_empty(c); turn++) {
+        read_all(&reader);
+        loop_for(base, 2 * RECORDER_RETRY_MS);
+    }
+    read_all(&reader);
+    assert_int_equal(reader.records, many + 1);
     recorder_free(c);
-    ring_free(ring);
+    ring_free(reader.ring);
     event_base_free(base);
 }
 

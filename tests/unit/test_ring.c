@@ -40,6 +40,7 @@ static void all_come_in_order_through_many_laps(void **state) {
             put++;
         for (unsigned some = 1 + taken % 40; some && ring_take(r, memory, sizeof memory, &got) == 0; some--)
             assert_true(slice_eq(got, message(want, taken++)));
+        ring_done(r);
     }
     assert_int_equal(ring_take(r, memory, sizeof memory, &got), ERR_AGAIN);
     ring_free(w);
@@ -58,6 +59,8 @@ static void a_full_ring_takes_no_more(void **state) {
     assert_true(ring_wants_wake(w)); /* half full: before his time */
     assert_false(ring_wants_wake(w));
     assert_int_equal(ring_take(r, memory, sizeof memory, &got), 0);
+    assert_int_equal(ring_put(w, big), ERR_AGAIN); /* he is not through with it */
+    ring_done(r);
     assert_int_equal(ring_put(w, big), 0);
     assert_int_equal(ring_put(w, big), ERR_AGAIN);
     assert_true(ring_wants_wake(w)); /* he came, and it is half full again */
@@ -102,6 +105,31 @@ static void it_outlives_its_writer(void **state) {
     assert_true(WIFSIGNALED(status));
     assert_int_equal(ring_take(r, memory, sizeof memory, &got), 0);
     assert_true(slice_eq(got, SLICE("last words")));
+    ring_free(w);
+    ring_free(r);
+}
+
+/* A reader that dies leaves what it was not through with, in order, and the writer's next words behind it. */
+static void it_outlives_its_reader(void **state) {
+    static uint8_t room[MSG_MAX], want[MSG_MAX];
+    struct ring *w, *r;
+    struct slice got;
+    (void)state;
+    open_both(&w, &r);
+    for (unsigned i = 1; i <= 40; i++) {
+        assert_int_equal(ring_put(w, message(room, i)), 0);
+        assert_int_equal(ring_take(r, memory, sizeof memory, &got), 0);
+        if (i == 30)
+            ring_done(r);
+    }
+    ring_free(r);
+    assert_int_equal(ring_attach(dup(ring_fd(w)), &r, NULL), 0);
+    assert_int_equal(ring_put(w, message(room, 41)), 0);
+    for (unsigned i = 31; i <= 41; i++) {
+        assert_int_equal(ring_take(r, memory, sizeof memory, &got), 0);
+        assert_true(slice_eq(got, message(want, i)));
+    }
+    assert_int_equal(ring_take(r, memory, sizeof memory, &got), ERR_AGAIN);
     ring_free(w);
     ring_free(r);
 }
@@ -171,6 +199,7 @@ int main(void) {
         cmocka_unit_test(a_full_ring_takes_no_more),
         cmocka_unit_test(sleep_and_wake),
         cmocka_unit_test(it_outlives_its_writer),
+        cmocka_unit_test(it_outlives_its_reader),
         cmocka_unit_test(a_writer_that_lies),
         cmocka_unit_test(a_reader_that_lies),
         cmocka_unit_test(no_ring),
