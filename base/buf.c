@@ -2,7 +2,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "base/block.h"
 
 #define BUF_FIRST 256
 
@@ -11,7 +12,7 @@ void buf_init(struct buf *b, size_t limit) {
 }
 
 void buf_release(struct buf *b) {
-    free(b->data);
+    block_give(b->data);
     *b = (struct buf){.limit = b->limit};
 }
 
@@ -35,12 +36,12 @@ static int buf_grow(struct buf *b, size_t need) {
             return ERR_LIMIT;
         cap *= 2;
     }
-    char *data = malloc(cap);
+    char *data = block_take(cap);
     if (!data)
         return ERR_NOMEM;
     if (len)
         memcpy(data, b->data + b->start, len);
-    free(b->data);
+    block_give(b->data);
     b->data = data;
     b->cap = cap;
     b->start = 0;
@@ -138,7 +139,7 @@ const char *buf_cstr(struct buf *b) {
 
 void buf_trim(struct buf *b) {
     if (buf_len(b) == 0) {
-        free(b->data);
+        block_give(b->data);
         b->data = NULL;
         b->start = b->end = b->cap = 0;
     }

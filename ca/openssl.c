@@ -3,10 +3,31 @@
 #include <openssl/crypto.h>
 #include <stdint.h>
 
+#include "base/block.h"
+
+static void *take(size_t n, const char *file, int line) {
+    (void)file;
+    (void)line;
+    return block_take(n);
+}
+
+static void *resize(void *p, size_t n, const char *file, int line) {
+    (void)file;
+    (void)line;
+    return block_resize(p, n);
+}
+
+static void give(void *p, const char *file, int line) {
+    (void)file;
+    (void)line;
+    block_give(p);
+}
+
 void openssl_begin(bool settings) {
     uint64_t options = OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS;
 #ifndef __SANITIZE_ADDRESS__ /* a search for leaks would find what it keeps */
     options |= OPENSSL_INIT_NO_ATEXIT;
 #endif
+    CRYPTO_set_mem_functions(take, resize, give);
     OPENSSL_init_crypto(options | (settings ? OPENSSL_INIT_LOAD_CONFIG : 0), NULL);
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/block.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -104,6 +105,36 @@ static void buf_against_model(void **state) {
         assert_true(slice_eq(buf_slice(&b), slice_make(model + from, to - from)));
     }
     buf_release(&b);
+}
+
+/* More of each size than there are, so that malloc's are among them: each is whole, keeps its bytes when it grows and when
+ * others go, and what is given back can be had again. */
+static void blocks_hold_their_bytes(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 1024, 1025, 4096, 8192, 8193, 16384, 17408, 17409, 70000};
+    enum { SIZES = sizeof sizes / sizeof *sizes, EACH = 64 };
+    static unsigned char *held[SIZES * EACH];
+    for (unsigned round = 0; round < 3; round++) {
+        for (size_t i = 0; i < SIZES * EACH; i++) {
+            held[i] = block_take(sizes[i % SIZES]);
+            assert_non_null(held[i]);
+            memset(held[i], (int)(i % 251), sizes[i % SIZES]);
+        }
+        for (size_t i = 0; i < SIZES * EACH; i += 2) {
+            held[i] = block_resize(held[i], 2 * sizes[i % SIZES]);
+            assert_non_null(held[i]);
+            memset(held[i] + sizes[i % SIZES], (int)(i % 251), sizes[i % SIZES]);
+        }
+        for (size_t i = 0; i < SIZES * EACH; i++) {
+            for (size_t n = 0; n < sizes[i % SIZES] * (i % 2 ? 1 : 2); n++)
+                assert_int_equal(held[i][n], i % 251);
+            block_give(held[i]);
+        }
+    }
+    block_give(NULL);
+    unsigned char *fresh = block_resize(NULL, 10);
+    assert_non_null(fresh);
+    block_give(fresh);
 }
 
 static void errors_have_texts(void **state) {
@@ -268,6 +299,7 @@ int main(void) {
         cmocka_unit_test(slice_numbers),
         cmocka_unit_test(buf_limits),
         cmocka_unit_test(buf_against_model),
+        cmocka_unit_test(blocks_hold_their_bytes),
         cmocka_unit_test(errors_have_texts),
         cmocka_unit_test(json_text),
         cmocka_unit_test(json_depth_is_bounded),
