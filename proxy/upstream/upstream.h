@@ -25,12 +25,12 @@
  * say where the two may lead are the same.
  *
  * An idle connection is watched: whatever arrives on it (the peer's end, or bytes nobody asked for) drops
- * it at once. It is looked at again just before it is handed out, unless it was given back a moment ago. It is
- * kept for UPSTREAM_IDLE_MS, below what common servers grant. A server may still close while the next request
- * is on its way: `reused` tells the caller that a failure without a byte of an answer may be that race, to be
+ * it at once. It is kept for UPSTREAM_IDLE_MS, below what common servers grant. A server may still close while the next
+ * request is on its way: `reused` tells the caller that a failure without a byte of an answer may be that race, to be
  * tried once more with `fresh` if the request can be repeated (RFC 9110, 9.2.2).
  *
- * A request that can't be repeated (`once`) is better off without that race. No server's clock runs out within a second
+ * A request that can't be repeated (`once`) is better off without that race: its connection is looked at just before it is
+ * handed out. No server's clock runs out within a second
  * (the shortest in use are two), so it may have a connection that has not been idle for longer. A server that closes
  * after an answer without saying so does it at once: the connection must have carried two requests, or have been idle
  * for UPSTREAM_SETTLE_MS and be open still. What remains is a server that is being shut down in the very moment, which
@@ -54,8 +54,7 @@ struct up2_stream;
 #define UPSTREAM_IDLE_MS         4000
 #define UPSTREAM_KEEP_MS         60000 /* where the server says that it keeps a connection as long */
 #define UPSTREAM_ONCE_MS         1000  /* no older may be what carries a request that can't be repeated */
-#define UPSTREAM_SEEN_MS         2 /* given back so lately, it is not looked at again for what can be repeated */
-#define UPSTREAM_SETTLE_MS       50 /* … nor younger, if it has carried one request only */
+#define UPSTREAM_SETTLE_MS       50    /* … nor younger, if it has carried one request only */
 #define UPSTREAM_IDLE_PER_ORIGIN 64
 #define UPSTREAM_IDLE_PER_POOL   256
 #define UPSTREAM_OPEN_PER_POOL   4096  /* connections handed out, being made or idle */

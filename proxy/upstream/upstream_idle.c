@@ -55,7 +55,7 @@ void idle_add(struct link *l, unsigned ms) {
     site->nidle++;
     p->idle++;
     l->link.reused = true;
-    l->since = clock_monotonic_ms();
+    l->since = clock_coarse_ms();
     io_own(l->link.io, &idle_events, l);
     io_deadline(l->link.io, ms);
     /* a pause first, so that reading is armed whatever the last owner left */
@@ -69,19 +69,15 @@ static bool idle_sure(const struct link *l, uint64_t now) {
     return idle <= UPSTREAM_ONCE_MS && (l->served > 1 || idle >= UPSTREAM_SETTLE_MS);
 }
 
-/* Has the loop's last turn, or the one before it, seen it whole? What it is used for may be repeated then, so that a system
- * call to look once more would buy next to nothing. */
-static bool idle_seen(const struct link *l, uint64_t now) {
-    return now - l->since <= UPSTREAM_SEEN_MS && io_at_rest(l->link.io);
-}
-
+/* What can be repeated takes a connection that the loop, which watches them, has not seen end: a system call to look once more
+ * would buy next to nothing. */
 struct link *idle_take(struct site *site, bool once) {
-    uint64_t now = clock_monotonic_ms();
+    uint64_t now = once ? clock_coarse_ms() : 0;
     for (struct link *l = TAILQ_FIRST(&site->idle), *next; l; l = next) {
         next = TAILQ_NEXT(l, entry);
         if (once && !idle_sure(l, now))
             continue;
-        if ((once || !idle_seen(l, now)) && !io_idle_ok(l->link.io)) {
+        if ((once || !io_at_rest(l->link.io)) && !io_idle_ok(l->link.io)) {
             idle_drop(l);
             continue;
         }
