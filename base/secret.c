@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define SPARE_PAGES 32
+#define LINE        64 /* room is made, and wiped, in multiples of this */
 
 static bool lock_failed;
 static char *spare[SPARE_PAGES]; /* wiped pages of the smallest size */
@@ -30,14 +31,20 @@ static size_t page_size(void) {
     return size;
 }
 
+/* Bytes of the mapping in which there is room for `cap`. */
+static size_t mapped(size_t cap) {
+    size_t page = page_size();
+    return (cap + page - 1) / page * page;
+}
+
 int secret_reserve(struct secret *s, size_t cap) {
     secret_release(s);
     if (cap > SECRET_MAX)
         return ERR_LIMIT;
-    size_t page = page_size();
-    size_t size = (cap / page + 1) * page;
-    if (size == page && nspare) {
-        *s = (struct secret){.bytes = spare[--nspare], .n = 0, .cap = size};
+    cap = (cap / LINE + 1) * LINE;
+    size_t size = mapped(cap);
+    if (size == page_size() && nspare) {
+        *s = (struct secret){.bytes = spare[--nspare], .n = 0, .cap = cap};
         return 0;
     }
     char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -48,7 +55,7 @@ int secret_reserve(struct secret *s, size_t cap) {
     (void)madvise(p, size, MADV_WIPEONFORK);
     if (mlock(p, size) < 0)
         lock_failed = true;
-    *s = (struct secret){.bytes = p, .n = 0, .cap = size};
+    *s = (struct secret){.bytes = p, .n = 0, .cap = cap};
     return 0;
 }
 
@@ -66,11 +73,12 @@ int secret_set(struct secret *s, struct slice value) {
 
 void secret_release(struct secret *s) {
     if (s->bytes) {
+        size_t size = mapped(s->cap);
         secret_wipe(s->bytes, s->cap);
-        if (s->cap == page_size() && nspare < SPARE_PAGES)
+        if (size == page_size() && nspare < SPARE_PAGES)
             spare[nspare++] = s->bytes;
         else
-            munmap(s->bytes, s->cap);
+            munmap(s->bytes, size);
     }
     *s = (struct secret){0};
 }

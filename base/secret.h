@@ -20,7 +20,7 @@
 struct secret {
     char *bytes;
     size_t n;
-    size_t cap;
+    size_t cap; /* room at `bytes`: as much as was asked for, or a little more */
 };
 
 /* Copies `value` in; an earlier value is wiped. 0, ERR_LIMIT or ERR_NOMEM; on failure the secret is empty. */
