@@ -250,11 +250,12 @@ static void add_nat(struct rules *r, const uint8_t *own6, const struct listen_po
 static void add_filter(struct rules *r, const uint8_t *own6) {
     static const char output[] = "filter_output", forward[] = "filter_forward";
     add_chain(r, output, "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_FILTER, NF_DROP);
-    add_inside(r, output, own6, NF_ACCEPT);
+    /* first, for that is nearly every packet */
     begin_rule(r, output);
     if_known(r);
     verdict(r, NF_ACCEPT);
     end_rule(r);
+    add_inside(r, output, own6, NF_ACCEPT);
     begin_rule(r, output);
     reject(r);
     end_rule(r);

@@ -194,11 +194,11 @@ RULES = """table inet exeat {
 
 	chain filter_output {
 		type filter hook output priority filter; policy drop;
+		ct state established,related accept
 		ip daddr 127.0.0.0/8 accept
 		ip daddr 198.18.0.1 accept
 		ip6 daddr ::1 accept
 		ip6 daddr OWN accept
-		ct state established,related accept
 		reject with icmpx admin-prohibited
 	}
 
