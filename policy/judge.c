@@ -72,9 +72,10 @@ static bool paths_match(const struct request *q, const struct rule *r, struct sl
 /* --- stages ------------------------------------------------------------------------------------------------ */
 
 unsigned rule_method_bit(struct slice method) {
-    static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    static const struct slice names[] = {SLICE("GET"),   SLICE("HEAD"),   SLICE("POST"),   SLICE("PUT"),
+                                         SLICE("PATCH"), SLICE("DELETE"), SLICE("OPTIONS")};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (slice_eq(method, slice_str(names[i])))
+        if (slice_eq(method, names[i]))
             return 1u << i;
     return RULE_OTHER_METHODS;
 }

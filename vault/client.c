@@ -103,7 +103,7 @@ int vault_ask_render(struct vault_client *c, struct vault_request *r, uint64_t s
 bool vault_lease(const struct vault_client *c, uint64_t sandbox, struct slice credential,
                  const struct vault_origin *origin, struct slice *header, struct slice *value) {
     struct lease_key key = {sandbox, credential, *origin};
-    const struct lease *e = c->leases.used ? leases_find(&c->leases, &key, clock_monotonic_ms()) : NULL;
+    const struct lease *e = c->leases.used ? leases_find(&c->leases, &key, clock_coarse_ms()) : NULL;
     if (!e)
         return false;
     *header = slice_make(e->header, e->header_n);
@@ -112,7 +112,7 @@ bool vault_lease(const struct vault_client *c, uint64_t sandbox, struct slice cr
 }
 
 bool vault_expire(struct vault_client *c) {
-    return leases_expire(&c->leases, clock_monotonic_ms()) > 0;
+    return leases_expire(&c->leases, clock_coarse_ms()) > 0;
 }
 
 int vault_ask_keep(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
@@ -222,7 +222,7 @@ int vault_client_feed(struct vault_client *c, struct msg_in *m) {
     if (r == 0 && q) {
         vault_cancel(q);
         if (keep_ms)
-            leases_put(&c->leases, &q->key, a.header, secret_slice(&a.value), clock_monotonic_ms(), keep_ms);
+            leases_put(&c->leases, &q->key, a.header, secret_slice(&a.value), clock_coarse_ms(), keep_ms);
         q->done(q, &a);
     }
     secret_release(&a.value);

@@ -120,10 +120,14 @@ void xchg_put_url(struct xchg *x, struct buf *out) {
 }
 
 static struct slice xchg_rule_text(const struct xchg *x, char *memory, size_t cap) {
+    struct buf text = {.data = memory, .cap = cap, .limit = cap};
+    char line[SLICE_DECIMAL_MAX];
     if (!x->verdict.rule.index)
         return SLICE_NONE;
-    snprintf(memory, cap, "%s:%u", x->verdict.rule.file, x->verdict.rule.line);
-    return slice_str(memory);
+    buf_put(&text, slice_sub(slice_str(x->verdict.rule.file), 0, cap - sizeof line - 1));
+    buf_putc(&text, ':');
+    buf_put(&text, slice_decimal(x->verdict.rule.line, line));
+    return buf_slice(&text);
 }
 
 /* What is spoken on either side; the client's is known as soon as its target is. */

@@ -59,10 +59,11 @@ void xchg_strip(struct xchg *x, struct http_field *fields, size_t n) {
 /* ---- connecting ---- */
 
 static bool go_may_repeat(const struct xchg *x) {
-    static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"};
+    static const struct slice methods[] = {SLICE("GET"), SLICE("HEAD"),   SLICE("OPTIONS"),
+                                           SLICE("PUT"), SLICE("DELETE"), SLICE("TRACE")};
     bool same = x->git.kind == GIT_FETCH; /* a POST that only reads */
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        same |= slice_eq(x->req.method, slice_str(methods[i]));
+        same |= slice_eq(x->req.method, methods[i]);
     if (buf_len(&x->held) > XCHG_REPLAY_MAX)
         return false;
     return same && (x->body_done || (x->req.framing == HTTP_BODY_LENGTH && x->req.length <= XCHG_REPLAY_MAX));
