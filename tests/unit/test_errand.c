@@ -8,10 +8,9 @@
 
 #include "base/clock.h"
 #include "proxy/flow/errand.h"
-#include "proxy/record/recorder.h"
-#include "proxy/record/ring.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
+#include "tests/unit/record_support.h"
 #include "tests/unit/upstream_rig.h"
 #include "tests/unit/vault_support.h"
 #include "vault/keeper.h"
@@ -127,9 +126,7 @@ struct world {
     struct vault_client *client;
     char sent[MSG_MAX], answer[MSG_MAX];
     size_t sent_n;
-    struct ring *records;
-    int scribe;
-    struct recorder *recorder;
+    struct recording records;
     struct engine engine;
     struct box box;
     struct xchg *x;
@@ -183,17 +180,13 @@ static void world_vault(struct world *w) {
 
 static struct world *world_open(void) {
     struct world *w = calloc(1, sizeof *w);
-    int fds[2];
     snprintf(w->pin, sizeof w->pin, "a.test:80:127.0.0.1:%u", server_up(&w->server));
     w->pins[0] = w->pin;
     rig_open(&w->rig, "", w->pins, NULL);
     world_vault(w);
-    assert_int_equal(msg_pair(fds), 0);
-    w->scribe = fds[1];
-    assert_int_equal(ring_new(&w->records, NULL), 0);
-    w->recorder = recorder_new(w->rig.base, fds[0], dup(ring_fd(w->records)), NULL, NULL);
+    recording_open(&w->records, w->rig.base, NULL, NULL);
     w->engine.config =
-        (struct engine_config){.base = w->rig.base, .vault = w->client, .recorder = w->recorder};
+        (struct engine_config){.base = w->rig.base, .vault = w->client, .recorder = w->records.recorder};
     buf_init(&w->engine.text2, 65536);
     w->box = (struct box){.engine = &w->engine, .id = 7, .name = "sandbox", .pool = w->rig.pool};
     w->x = calloc(1, sizeof *w->x);
@@ -211,9 +204,7 @@ static void world_close(struct world *w) {
     errand_cancel_all(w->x);
     free(w->x);
     buf_release(&w->engine.text2);
-    recorder_free(w->recorder);
-    ring_free(w->records);
-    close(w->scribe);
+    recording_close(&w->records);
     vault_client_free(w->client);
     keeper_free(w->keeper);
     vault_free(w->vault);
@@ -283,13 +274,10 @@ static void run(struct world *w, const struct errand_ask *ask, const struct erra
 
 /* The next record, or false. */
 static bool next_record(struct world *w, struct record *r) {
-    static char memory[MSG_MAX];
     static struct record_ref refs[RECORD_REFS_MAX];
     struct msg_in m;
-    struct slice bytes;
-    if (ring_take(w->records, memory, sizeof memory, &bytes))
+    if (!recording_take(&w->records, &m))
         return false;
-    assert_int_equal(msg_parse(&m, bytes.p, bytes.n), 0);
     assert_int_equal(record_decode(&m, r, refs), 0);
     return true;
 }

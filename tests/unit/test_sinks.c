@@ -14,11 +14,10 @@
 
 #include <cmocka.h>
 
-#include "proxy/record/recorder.h"
-#include "proxy/record/ring.h"
 #include "proxy/record/sink_file.h"
 #include "proxy/record/sinks.h"
 #include "tests/unit/loop.h"
+#include "tests/unit/record_support.h"
 
 /* --- a Redis from a script ---------------------------------------------------------------------------- */
 
@@ -518,16 +517,13 @@ static void nobody_reads_the_lines(void **state) {
 /* From a worker's recorder to the file, and what is no record. */
 static void from_recorder_to_file(void **state) {
     struct event_base *base = event_base_new();
-    int fds[2], fd = memfd_create("log", MFD_CLOEXEC);
-    static uint8_t memory[MSG_MAX];
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    uint8_t memory[64];
     char text[65536], want[64];
-    struct ring *ring;
-    struct slice bytes;
+    struct recording g;
     struct msg_in in;
     (void)state;
-    assert_int_equal(msg_pair(fds), 0);
-    assert_int_equal(ring_new(&ring, NULL), 0);
-    struct recorder *c = recorder_new(base, fds[0], dup(ring_fd(ring)), NULL, NULL);
+    recording_open(&g, base, NULL, NULL);
     struct sinks_config config = {.base = base, .log_fd = dup(fd), .line_fd = -1};
     struct sinks *s = sinks_new(&config);
     for (uint64_t i = 1; i <= 10; i++) {
@@ -535,14 +531,13 @@ static void from_recorder_to_file(void **state) {
                            .denied = i % 3 == 0,
                            .has = RECORD_HAS_SENT,
                            .sent = i};
-        recorder_send(c, &r);
+        recorder_send(g.recorder, &r);
     }
     for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(ring_take(ring, memory, sizeof memory, &bytes), 0);
-        assert_int_equal(msg_parse(&in, bytes.p, bytes.n), 0);
+        assert_true(recording_take(&g, &in));
         assert_int_equal(sinks_receive(s, &in), 0);
     }
-    assert_int_equal(ring_take(ring, memory, sizeof memory, &bytes), ERR_AGAIN);
+    assert_false(recording_take(&g, &in));
     event_base_loop(base, EVLOOP_NONBLOCK);
     read_file(fd, text, sizeof text);
     const char *at = text;
@@ -556,10 +551,8 @@ static void from_recorder_to_file(void **state) {
     msg_begin(&out, memory, sizeof memory, RECORD_WAKE);
     assert_int_equal(msg_parse(&in, out.p, out.n), 0);
     assert_int_equal(sinks_receive(s, &in), ERR_PEER);
-    recorder_free(c);
-    ring_free(ring);
+    recording_close(&g);
     sinks_free(s);
-    close(fds[1]);
     close(fd);
     event_base_free(base);
 }
