@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/msg.h"
+#include "base/version.h"
 #include "netns/idmap.h"
 #include "netns/listen.h"
 #include "netns/wire.h"
@@ -102,8 +103,8 @@ static int keep_capabilities(void) {
 }
 
 static _Noreturn void child(int exe, int fd, int parent_fd, char *const *envp) {
-    char name[] = "exeat", role[] = SANDBOX_ROLE, version[] = PACKAGE_VERSION;
-    char *argv[] = {name, role, version, NULL};
+    char name[] = "exeat", role[] = SANDBOX_ROLE;
+    char *argv[] = {name, role, (char *)(uintptr_t)version_build, NULL};
     /* while our end of the pair is open here, the supervisor's death would not be seen */
     close(parent_fd);
     if (dup2(fd, SANDBOX_ROLE_FD) < 0)

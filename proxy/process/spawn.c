@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/msg.h"
+#include "base/version.h"
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
 
@@ -150,11 +151,11 @@ static pid_t start(int program, int socket, char *const argv[], char *const env[
 }
 
 int spawn_role(enum role role, char *const env[], pid_t *pid, int *fd, struct errmsg *msg) {
-    char option[32], parent[16], version[] = PACKAGE_VERSION, path[PATH_MAX];
+    char option[32], parent[16], path[PATH_MAX];
     snprintf(option, sizeof option, ROLE_OPTION "%s", names[role]);
     snprintf(parent, sizeof parent, "%d", (int)getpid());
     char name[] = "exeat";
-    char *argv[] = {name, option, parent, version, NULL};
+    char *argv[] = {name, option, parent, (char *)(uintptr_t)version_build, NULL};
     int pair[2];
     int program = spawn_open(names[role], path, msg);
     if (program < 0)

@@ -160,18 +160,21 @@ def one_that_cannot_be_executed():
 
 
 @tap.test
-def one_of_another_version():
+def one_of_another_version_or_of_another_build_of_the_same():
     version = exeat.call("--version").out.split()[1]
-    other = version[:-1] + "x"
-    for part in PARTS:
-        program = copy()
-        path = "%s-%s" % (program, part)
-        with open(path, "rb") as f:
-            content = f.read()
-        work.write(path, content.replace(version.encode(), other.encode()), 0o755)
-        r = start(program)
-        tap.equal((r.code, r.out), (125, ""))
-        tap.contains(r.err, "%s is of version %s, exeat itself of %s: install all of one" % (path, other, version))
+    with open(exeat.program(), "rb") as f:
+        build = re.search(re.escape(version) + r" \(build [0-9a-f]{16}\)", f.read().decode("latin-1")).group()
+    for other in (version[:-1] + "x" + build[len(version):], build.replace("(build ", "(build x")[:-2] + ")"):
+        for part in PARTS:
+            program = copy()
+            path = "%s-%s" % (program, part)
+            with open(path, "rb") as f:
+                content = f.read()
+            tap.equal(content.count(build.encode()), 1)
+            work.write(path, content.replace(build.encode(), other.encode()), 0o755)
+            r = start(program)
+            tap.equal((r.code, r.out), (125, ""))
+            tap.contains(r.err, "%s is of version %s, exeat itself of %s: install all of one" % (path, other, build))
 
 
 @tap.test
