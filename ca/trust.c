@@ -4,6 +4,7 @@
 #include <openssl/x509_vfy.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "ca/libctx.h"
 #include "ca/pem.h"
@@ -27,14 +28,10 @@ static int add_root(void *arg, struct slice der) {
     struct trust *t = arg;
     struct slice subject = pem_subject(der);
     const unsigned char *p = (const unsigned char *)subject.p;
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 256;
-        void *list = realloc(t->list, cap * sizeof *t->list);
-        if (!list)
-            return ERR_NOMEM;
-        t->list = list;
-        t->cap = cap;
-    }
+    struct root *list = array_room(t->list, t->n, &t->cap, sizeof *list);
+    if (!list)
+        return ERR_NOMEM;
+    t->list = list;
     struct root *root = &t->list[t->n];
     *root = (struct root){.subject = subject.n ? d2i_X509_NAME(NULL, &p, (long)subject.n) : NULL, .n = der.n};
     if (!root->subject)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "policy/classes_doors.h"
 #include "policy/classes_hosts.h"
 #include "policy/doors.h"
@@ -54,14 +55,10 @@ struct scene {
 
 static int keep_text(void *arg, struct slice text) {
     struct texts *t = arg;
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? 2 * t->cap : 64;
-        uint32_t *ends = realloc(t->ends, cap * sizeof *ends);
-        if (!ends)
-            return ERR_NOMEM;
-        t->ends = ends;
-        t->cap = cap;
-    }
+    uint32_t *ends = array_room(t->ends, t->n, &t->cap, sizeof *ends);
+    if (!ends)
+        return ERR_NOMEM;
+    t->ends = ends;
     if (buf_put(&t->bytes, text))
         return ERR_NOMEM;
     t->ends[t->n++] = (uint32_t)buf_len(&t->bytes);
@@ -388,14 +385,10 @@ static bool gather(struct scene *s) {
                 continue;
             if (s->f.host_is_address && t->host_kind != RULE_HOST_EXACT && !r->deny)
                 continue;
-            if (s->n == s->cap) {
-                size_t cap = s->cap ? 2 * s->cap : 64;
-                struct about *about = realloc(s->about, cap * sizeof *about);
-                if (!about)
-                    return false;
-                s->about = about;
-                s->cap = cap;
-            }
+            struct about *about = array_room(s->about, s->n, &s->cap, sizeof *about);
+            if (!about)
+                return false;
+            s->about = about;
             s->conditions |= r->conditions != NULL;
             s->about[s->n++] = (struct about){s->c->policies[k], r};
         }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/lines.h"
 
 #define MESSAGE_MAX  1024
@@ -33,18 +34,12 @@ size_t diag_count(const struct policy_diags *d) {
 /* Room for one more; NULL counts the error all the same, so that no error is ever lost as a success. */
 static struct policy_diag *diag_new(struct policy_diags *d) {
     size_t most = d->most ? d->most : POLICY_DIAGS_MAX;
-    if (d->n == d->room && d->n < most) {
-        size_t room = d->room ? 2 * d->room : 16;
-        struct policy_diag *list = realloc(d->list, room * sizeof *list);
-        if (list) {
-            d->list = list;
-            d->room = room;
-        }
-    }
-    if (d->n == d->room || d->n >= most) {
+    struct policy_diag *list = d->n < most ? array_room(d->list, d->n, &d->room, sizeof *list) : NULL;
+    if (!list) {
         d->dropped++;
         return NULL;
     }
+    d->list = list;
     d->list[d->n] = (struct policy_diag){0};
     return &d->list[d->n++];
 }
@@ -81,20 +76,24 @@ static void place(struct policy_diag *e, const struct source *source, const char
     e->source[shown] = 0;
 }
 
+static void say(struct policy_diag *e, const char *file, const char *hint, const char *format, va_list ap) {
+    char text[MESSAGE_MAX];
+    vsnprintf(text, sizeof text, format, ap);
+    e->file = copy(file);
+    e->message = copy(text);
+    e->hint = copy(hint);
+}
+
 void diag_at(struct policy_diags *d, const struct source *source, const char *at, size_t width,
              const char *expected, const char *hint, const char *format, ...) {
     struct policy_diag *e = diag_new(d);
     if (!e)
         return;
-    char text[MESSAGE_MAX];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
+    say(e, source->name, hint, format, ap);
     va_end(ap);
-    e->file = copy(source->name);
-    e->message = copy(text);
     e->expected = copy(expected);
-    e->hint = copy(hint);
     place(e, source, at, width);
 }
 
@@ -102,14 +101,10 @@ void diag_file(struct policy_diags *d, const char *file, const char *hint, const
     struct policy_diag *e = diag_new(d);
     if (!e)
         return;
-    char text[MESSAGE_MAX];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
+    say(e, file, hint, format, ap);
     va_end(ap);
-    e->file = copy(file);
-    e->message = copy(text);
-    e->hint = copy(hint);
 }
 
 static size_t file_order(const struct policy_diag *e, struct source *const *files, size_t nfiles) {

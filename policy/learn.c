@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "policy/arena.h"
 
 #define VARY      3  /* so many different texts make a '*' … */
@@ -102,14 +103,10 @@ static int add(struct learner *l, struct seen *s) {
         }
     if (l->n == LEARN_REQUESTS_MAX)
         return ERR_LIMIT;
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 256;
-        struct seen *list = realloc(l->list, cap * sizeof *list);
-        if (!list)
-            return ERR_NOMEM;
-        l->list = list;
-        l->cap = cap;
-    }
+    struct seen *list = array_room(l->list, l->n, &l->cap, sizeof *list);
+    if (!list)
+        return ERR_NOMEM;
+    l->list = list;
     s->host = copy_clean(l, s->host);
     s->method = copy_clean(l, s->method);
     s->path = copy_clean(l, s->path);

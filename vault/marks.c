@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/base64.h"
 #include "base/secret.h"
 
@@ -52,14 +53,10 @@ static int add_one(struct marks *marks, struct slice bytes, bool part, const str
         return r;
     if (marks->n == MARKS_MAX)
         return ERR_LIMIT;
-    if (marks->n == marks->room) {
-        size_t room = marks->room ? marks->room * 2 : 64;
-        struct mark *list = realloc(marks->list, room * sizeof *list);
-        if (!list)
-            return ERR_NOMEM;
-        marks->list = list;
-        marks->room = room;
-    }
+    struct mark *list = array_room(marks->list, marks->n, &marks->room, sizeof *list);
+    if (!list)
+        return ERR_NOMEM;
+    marks->list = list;
     struct mark *mark = &marks->list[marks->n];
     *mark = *like;
     mark->watch = (struct watchmark){

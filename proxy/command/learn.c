@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/log.h"
 #include "netns/sandbox.h"
 #include "policy/learn.h"
@@ -254,14 +255,10 @@ static int outcome(void *arg, const char *id, json_t *json) {
     json_int_t sent = json_integer_value(json_object_get(json, "sent"));
     if (sent <= 0 || strlen(id) >= sizeof l->sizes->id)
         return 0;
-    if (l->nsizes == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 256;
-        struct waiting *sizes = realloc(l->sizes, cap * sizeof *sizes);
-        if (!sizes)
-            return ERR_NOMEM;
-        l->sizes = sizes;
-        l->cap = cap;
-    }
+    struct waiting *sizes = array_room(l->sizes, l->nsizes, &l->cap, sizeof *sizes);
+    if (!sizes)
+        return ERR_NOMEM;
+    l->sizes = sizes;
     struct waiting *w = &l->sizes[l->nsizes++];
     snprintf(w->id, sizeof w->id, "%s", id);
     w->sent = (uint64_t)sent;

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "proxy/command/decisions.h"
@@ -59,14 +60,10 @@ static int add_group(struct replay *r, const struct decision_line *d, bool untol
                      const char *now) {
     if (r->n == GROUPS_MAX)
         return ERR_LIMIT;
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : 64;
-        struct group *groups = realloc(r->groups, cap * sizeof *groups);
-        if (!groups)
-            return ERR_NOMEM;
-        r->groups = groups;
-        r->cap = cap;
-    }
+    struct group *groups = array_room(r->groups, r->n, &r->cap, sizeof *groups);
+    if (!groups)
+        return ERR_NOMEM;
+    r->groups = groups;
     struct buf text;
     buf_init(&text, 1 << 16);
     put_example(d, v, &text);

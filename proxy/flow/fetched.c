@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "proxy/codec/git.h"
 #include "proxy/codec/git_asked.h"
 
@@ -28,15 +29,11 @@ static struct slice keep(struct fetched *f, struct slice s) {
 }
 
 static bool grow(struct fetched *f) {
-    size_t room = f->room ? 2 * f->room : 16;
-    if (f->nrefs < f->room)
-        return true;
-    struct record_ref *refs = f->nrefs < RECORD_REFS_MAX ? realloc(f->refs, room * sizeof *refs) : NULL;
-    if (!refs)
-        return false;
-    f->refs = refs;
-    f->room = room;
-    return true;
+    struct record_ref *refs =
+        f->nrefs < RECORD_REFS_MAX ? array_room(f->refs, f->nrefs, &f->room, sizeof *refs) : NULL;
+    if (refs)
+        f->refs = refs;
+    return refs != NULL;
 }
 
 /* Whether it is one only the keeper knows; nothing that may be one comes into a record. */

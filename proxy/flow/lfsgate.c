@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "proxy/codec/lfs.h"
@@ -252,15 +253,12 @@ static uint32_t gate_seconds(const struct lfs_action *a) {
 }
 
 static int gate_room(struct lfsgate *gate) {
-    if (gate->nkeeps < gate->room)
-        return 0;
-    size_t room = gate->room ? 2 * gate->room : 64;
-    struct vault_keep *list =
-        gate->room < LFSGATE_KEEPS_MAX ? realloc(gate->keeps, room * sizeof *list) : NULL;
+    struct vault_keep *list = gate->nkeeps < LFSGATE_KEEPS_MAX
+                                  ? array_room(gate->keeps, gate->nkeeps, &gate->room, sizeof *list)
+                                  : NULL;
     if (!list)
         return ERR_LIMIT;
     gate->keeps = list;
-    gate->room = room;
     return 0;
 }
 

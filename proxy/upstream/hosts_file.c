@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "base/url.h"
 
@@ -35,14 +36,10 @@ static int add(struct hosts_file *h, struct slice raw, const struct addr *addr) 
     struct url_host host;
     if (url_host_parse(raw, &host, NULL) || host.kind != URL_HOST_NAME || h->n == HOSTS_NAMES_MAX)
         return 0;
-    if (h->n == h->cap) {
-        size_t cap = h->cap ? h->cap * 2 : 64;
-        struct entry *grown = realloc(h->entries, cap * sizeof *grown);
-        if (!grown)
-            return ERR_NOMEM;
-        h->entries = grown;
-        h->cap = cap;
-    }
+    struct entry *entries = array_room(h->entries, h->n, &h->cap, sizeof *entries);
+    if (!entries)
+        return ERR_NOMEM;
+    h->entries = entries;
     size_t at = buf_len(&h->names);
     if (buf_put(&h->names, url_host_slice(&host)))
         return ERR_NOMEM;
