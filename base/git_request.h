@@ -19,8 +19,8 @@ enum git_kind {
 
 struct git_request {
     enum git_kind kind;
-    struct slice
-        repository; /* of the others: the part of `path` before the endpoint ("/acme/app.git"), never empty */
+    /* of the others: the part of `path` before the endpoint ("/acme/app.git"), never empty */
+    struct slice repository;
     const char *reason; /* of GIT_REFUSED: a static sentence */
     bool discovery;     /* of GIT_REFUSED: answer as for a discovery */
 };

@@ -40,10 +40,10 @@ enum facts_extra {
 /* A path that a push changes, or an identity in a commit of its. */
 struct facts_text {
     struct slice text; /* "src/main.c", "Name <mail>" */
-    struct slice
-        commit; /* the first that has it, in hexadecimal; empty: none, it is the update itself that takes back */
-    bool
-        link; /* a path that is or was a symbolic link or a submodule: a deny of anything below it is meant, too */
+    /* the first that has it, in hexadecimal; empty: none, it is the update itself that takes back */
+    struct slice commit;
+    /* a path that is or was a symbolic link or a submodule: a deny of anything below it is meant, too */
+    bool link;
 };
 
 /* What a push brings to one ref, as far as its pack was looked through. What is not known: no allow with a condition on it
@@ -120,8 +120,8 @@ struct facts {
     uint64_t size; /* bytes */
     bool blob_known;
     uint64_t blob; /* bytes of the largest file in it */
-    bool
-        unread; /* the pack is still to be read: whatever hangs on what it brings is taken to come out well */
+    /* the pack is still to be read: whatever hangs on what it brings is taken to come out well */
+    bool unread;
     bool hopeful; /* … the same for each part that is not known, for tools: does the verdict hang on one? */
     const char *unknown; /* why it is not known what the push brings; NULL: it wasn't looked at */
 

@@ -85,16 +85,16 @@ struct verdict {
     size_t nnets;
     bool to_private;          /* … any private network */
     struct verdict_rule near; /* REASON_CONDITION, _CHANGES … _SIGNED, _OPTIONS: the rule that came closest */
-    struct slice
-        failed; /* … and the part of it that failed, as written: json base == "main" (_OPTIONS: of the facts) */
+    /* … and the part of it that failed, as written: json base == "main" (_OPTIONS: of the facts) */
+    struct slice failed;
     const char *failed_why; /* … because: "the body is not JSON"; NULL: it just does not hold */
     struct slice brought; /* what a push brings that decided: a path, an identity; it belongs to the facts */
     struct slice brought_by; /* … the commit that does, in hexadecimal; empty: not one commit */
     const char *brought_how; /* … in words: "changes", "has the author"; NULL: nothing of that kind decided */
     bool names_address;      /* the host is an address and the rule spells it out: private ranges are meant */
-    size_t
-        door; /* a request to a forge's API: denied (or asked for) since its write number `door`, from 1, is, as
-                  * the push that it amounts to; reason, rule and note are about that push */
+    /* a request to a forge's API: denied (or asked for) since its write number `door`, from 1, is, as the push that
+     * it amounts to; reason, rule and note are about that push */
+    size_t door;
     struct verdict_rule push; /* … permitted: the push rule that permits the first of its writes */
     size_t ref;      /* of a push with `bad_refs`: the first offending ref, which gave rule and reason */
     size_t bad_refs; /* how many refs offend; policy_judge_ref tells which and why */

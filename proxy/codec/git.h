@@ -33,8 +33,8 @@ struct git_command {
     enum git_op op;
     struct slice old_id; /* lower-case hex, 40 or 64 digits */
     struct slice new_id;
-    struct slice
-        ref; /* valid by git's check-ref-format, begins with refs/, is UTF-8, occurs once in the push */
+    /* valid by git's check-ref-format, begins with refs/, is UTF-8, occurs once in the push */
+    struct slice ref;
 };
 
 struct git_caps {
@@ -62,8 +62,8 @@ struct git_push {
     size_t noptions;  /* push options */
     size_t nshallow;
     bool is_signed; /* the commands stood in a certificate */
-    bool
-        pack_follows; /* some command creates or updates: a pack comes next; otherwise the body must end here */
+    /* some command creates or updates: a pack comes next; otherwise the body must end here */
+    bool pack_follows;
     size_t consumed; /* bytes of the body taken so far; when done: up to the pack */
     struct errmsg error;
 

@@ -60,9 +60,9 @@ struct git_objects {
     /* results */
     size_t kept;    /* bytes of memory in use for what packs brought */
     size_t waiting; /* deltas whose base is not known: mostly of blobs, which have none here */
-    bool
-        context; /* to be set by whoever feeds: what comes is to compare with. If it is reached from what is pushed, that
-                     says nothing of whether it is brought (git_changes.h) */
+    /* to be set by whoever feeds: what comes is to compare with. If it is reached from what is pushed, that says
+     * nothing of whether it is brought (git_changes.h) */
+    bool context;
     size_t forgotten; /* deltas that would have waited, but for the room they take */
     struct errmsg error;
 

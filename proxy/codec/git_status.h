@@ -34,8 +34,8 @@ enum git_status_end {
 
 struct git_status {
     enum git_status_end end;
-    struct buf
-        text; /* the pack could not be unpacked, for this reason ("ok" leaves it empty); or that of FATAL */
+    /* the pack could not be unpacked, for this reason ("ok" leaves it empty); or that of FATAL */
+    struct buf text;
 
     /* private */
     bool side_band;

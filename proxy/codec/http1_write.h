@@ -30,8 +30,8 @@ struct http1_write {
 
     /* answers only */
     int client_minor; /* 0: the client speaks HTTP/1.0, so no chunked coding and no implied keep-alive */
-    bool
-        client_keep_alive; /* HTTP/1.0: the client asked to keep the connection; answered if the length is known */
+    /* HTTP/1.0: the client asked to keep the connection; answered if the length is known */
+    bool client_keep_alive;
 
     /* set by the writer, answers only: how the body is framed towards the client. CLOSE where CHUNKED was, for an
      * HTTP/1.0 client: then the connection must end after it. */

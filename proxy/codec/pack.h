@@ -39,9 +39,9 @@ struct pack {
     uint32_t objects;      /* that the header announces */
     uint32_t objects_seen; /* complete ones */
     uint32_t deltas_lost;  /* deltas that are not kept: of blobs, or of what is not known */
-    uint64_t
-        largest; /* bytes of the largest blob. What a delta makes that is not kept counts as one; of those that wait
-                          in the store, git_objects_largest_waiting knows */
+    /* bytes of the largest blob. What a delta makes that is not kept counts as one; of those that wait in the store,
+     * git_objects_largest_waiting knows */
+    uint64_t largest;
     uint64_t consumed; /* bytes taken */
     uint64_t inflated; /* bytes that came out of zlib */
     struct errmsg error;

@@ -18,8 +18,8 @@ enum pkt_kind { PKT_DATA, PKT_FLUSH, PKT_DELIM, PKT_END };
 
 struct pkt {
     enum pkt_kind kind;
-    struct slice
-        payload; /* of PKT_DATA; may be empty ("0004"). Good until the next call or the input's end. */
+    /* of PKT_DATA; may be empty ("0004"). Good until the next call or the input's end. */
+    struct slice payload;
 };
 
 struct pkt_reader {

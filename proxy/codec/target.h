@@ -15,9 +15,9 @@ struct target_identity {
     bool tls;         /* the request came inside TLS */
     struct slice sni; /* the name of the ClientHello, or inside a CONNECT the name connected to; canonical or
                             not; empty for none */
-    struct slice
-        dialed;    /* name or address that the client connected to, as the synthetic DNS knows it; empty if
-                            unknown (it connected to an address that no answer gave) */
+    /* name or address that the client connected to, as the synthetic DNS knows it; empty if unknown (it connected to
+     * an address that no answer gave) */
+    struct slice dialed;
     uint16_t port; /* the port that it connected to */
     bool proxied;  /* the client addressed the listener itself as a proxy: `dialed` and `port` mean nothing */
 };

@@ -11,7 +11,7 @@
 
 #include "base/slice.h"
 
-#define BODYGATE_BOX_MAX (64u << 20)
+#define BODYGATE_BOX_MAX (64u << 20) /* bytes */
 
 struct xchg;
 

@@ -62,8 +62,8 @@ struct conn {
 
     /* identity */
     struct addr dst; /* as the client dialled it */
-    struct slice
-        dialed; /* the name that dst was given for, or dst's text (dial_text), or empty: it means nothing */
+    /* the name that dst was given for, or dst's text (dial_text), or empty: it means nothing */
+    struct slice dialed;
     char dial_text[ADDR_TEXT_MAX];
     uint16_t port;  /* of dst, or of the CONNECT */
     bool direct;    /* the listener itself was dialled: an explicit proxy's client */

@@ -121,9 +121,9 @@ struct h2_stream {
 
     /* the answer */
     struct http2_out out;
-    uint64_t
-        due; /* monotonic ms: the client must have sent more of its request (`wanted`), or taken more of its
-                      answer, by then; 0: no matter */
+    /* monotonic ms: the client must have sent more of its request (`wanted`), or taken more of its answer, by then;
+     * 0: no matter */
+    uint64_t due;
 };
 
 /* No new streams. */

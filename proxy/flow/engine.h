@@ -33,23 +33,22 @@ struct engine;
 /* Times are in milliseconds; 0 is never taken as "no limit". engine_limits_default fills in what suits people and
  * models that think for minutes. */
 struct engine_limits {
-    unsigned
-        handshake_ms; /* 30 s: first byte to end of the TLS handshake; over HTTP/2 from there to the client's word
-                              on our settings */
+    /* 30 s: first byte to end of the TLS handshake; over HTTP/2 from there to the client's word on our settings */
+    unsigned handshake_ms;
     unsigned head_ms;    /* 30 s: first byte of a request's head to its last */
     unsigned connect_ms; /* 30 s: of a connection to a server: upstream_config's, which has to be given it */
     unsigned idle_ms;    /* 5 min: a client's connection between two requests, and before the first byte */
     unsigned answer_ms;  /* 30 min: request sent to head of the answer, and between two pieces of an answer */
-    unsigned
-        body_ms; /* 10 min: between two pieces of a request's body, and until a client takes more of an answer */
+    /* 10 min: between two pieces of a request's body, and until a client takes more of an answer */
+    unsigned body_ms;
     unsigned relay_ms;            /* 1 h: between two pieces, from either side, of a WebSocket */
     unsigned linger_ms;           /* 10 s: after a refusal, see io_linger */
     unsigned connections;         /* open client connections of the worker, 16384 */
     unsigned sandbox_connections; /* … of one sandbox, 8192 */
     unsigned sandbox_streams;     /* … and its streams of HTTP/2, on all of its connections, 2048 */
     unsigned accept_burst;        /* accepted in one turn of the loop, 32 */
-    size_t
-        push_memory; /* bytes that looking through a push may take, 256 MiB; all pushes together: twice that */
+    /* bytes that looking through a push may take, 256 MiB; all pushes together: twice that */
+    size_t push_memory;
 };
 void engine_limits_default(struct engine_limits *limits);
 

@@ -44,8 +44,8 @@ struct xchg;
 struct errand_ask {
     struct slice method;
     struct slice target; /* path and query, as they go upstream; the path must be one that base/url.h takes */
-    const struct http_field
-        *fields; /* name and value; not Host, framing, credentials; User-Agent is put in if none is */
+    /* name and value; not Host, framing, credentials; User-Agent is put in if none is */
+    const struct http_field *fields;
     size_t nfields;
     struct slice body;   /* empty: none, and no Content-Length */
     const char *purpose; /* for the record: "to prove a fast-forward"; a literal */

@@ -43,8 +43,8 @@ struct fetchgate {
     struct buf out;
     struct facts_ref ref; /* that is refused */
     char object[16];      /* the beginning of an id that was not shown */
-    bool
-        refreshed; /* the server was asked for its refs, since the sandbox has not asked for all that it wants */
+    /* the server was asked for its refs, since the sandbox has not asked for all that it wants */
+    bool refreshed;
     struct errmsg trouble;
 };
 

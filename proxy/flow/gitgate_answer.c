@@ -18,11 +18,11 @@ struct gate_answer {
     struct gitgate *gate;
     uint32_t *order; /* the commands by their refs */
     uint32_t next;   /* the command that most servers speak of next */
-    struct record_ref
-        *refs; /* one of each command, then more of some; those that nothing was said of are empty */
+    /* one of each command, then more of some; those that nothing was said of are empty */
+    struct record_ref *refs;
     size_t nrefs, nmore;
-    struct buf
-        text; /* what they point at; one block, which never moves. What doesn't fit is not recorded either */
+    /* what they point at; one block, which never moves. What doesn't fit is not recorded either */
+    struct buf text;
 };
 
 void gate_answer_free(struct gate_answer *answer) {

@@ -19,8 +19,8 @@
 struct gate_why {
     struct xchg *x;
     const char *word; /* "refused", "failed" */
-    struct slice
-        reason; /* of the whole push, where the refs by themselves were permitted; empty: look at the refs */
+    /* of the whole push, where the refs by themselves were permitted; empty: look at the refs */
+    struct slice reason;
     struct slice note; /* what else is to be known */
 };
 

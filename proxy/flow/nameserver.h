@@ -1,6 +1,6 @@
 /*
- * The DNS of a sandbox: answers every question at its listeners, UDP and TCP, with synthetic addresses
- * (netns/dns.h says how). No question leaves the host on a sandbox's behalf: an answer takes a table
+ * The DNS of a sandbox (RFC 1035; over TCP RFC 7766): answers every question at its listeners, UDP and TCP, with
+ * synthetic addresses (netns/dns.h says how). No question leaves the host on a sandbox's behalf: an answer takes a table
  * look-up and nothing else.
  *
  * An answer comes from the address that the listener is bound to; bind UDP listeners to one address, not
@@ -20,7 +20,7 @@ struct event_base;
 struct names;
 struct nameserver;
 
-#define NAMESERVER_TCP_MAX            64
+#define NAMESERVER_TCP_MAX            64 /* connections */
 #define NAMESERVER_TCP_MS             10000
 #define NAMESERVER_REFUSED_PER_SECOND 10
 

@@ -205,9 +205,9 @@ struct xchg {
     bool up_keep;     /* the upstream's connection may be used again */
     unsigned keep_ms; /* … for so long, by its own word */
     bool head_request;
-    uint64_t
-        drain; /* an answer of exeat's own that the client will look for when it has sent its request: so many bytes
-                     * of the rest are read and thrown away by the transport, after over(); 0: it stops where it can */
+    /* an answer of exeat's own that the client will look for when it has sent its request: so many bytes of the rest
+     * are read and thrown away by the transport, after over(); 0: it stops where it can */
+    uint64_t drain;
     bool tunnel; /* a CONNECT that may go on: the transport starts again inside of it */
 
     bool repeats; /* the client does it again over HTTP/1.1, unanswered */

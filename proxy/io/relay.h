@@ -1,5 +1,5 @@
 /*
- * Bytes both ways between two ios, unread: what follows a 101, and what a tunnel is.
+ * Bytes both ways between two ios, unread: what follows a 101 (RFC 6455), and what a tunnel is.
  *
  * Each side is read no faster than the other takes it (io_full, io_pause). The end of one side is passed on as the end
  * of our writing to the other, and the way back stays open. It is over when both have ended and all is sent, when one

@@ -70,8 +70,8 @@ struct children {
     bool failed;                      /* `failed` was called */
     bool followed;                    /* the scribe died, and another one follows on it */
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
-    struct ring
-        *rings[CONFIG_WORKERS_MAX]; /* for their records; kept for a scribe that follows on one that died */
+    /* for their records; kept for a scribe that follows on one that died */
+    struct ring *rings[CONFIG_WORKERS_MAX];
 };
 
 /* Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a message; then

@@ -17,8 +17,8 @@
 struct event_base;
 struct recorder;
 
-#define RECORDER_BYTES    (4u << 20)
-#define RECORDER_RETRY_MS 5 /* the queue is tried again */
+#define RECORDER_BYTES    (4u << 20) /* of the queue */
+#define RECORDER_RETRY_MS 5          /* the queue is tried again */
 
 /* `fd` is a SOCK_SEQPACKET socket to the scribe, non-blocking, by which it is woken, and whose end is the scribe's; `ring` is a
  * descriptor of the ring that it reads. Ownership of both passes. `gone` is called, once and from the event loop, when the scribe

@@ -29,12 +29,12 @@ struct event_base;
 struct sink_redis;
 
 #define SINK_REDIS_STREAM     "exeat:decisions"
-#define SINK_REDIS_MAXLEN     1000000
-#define SINK_REDIS_RECORDS    65536
+#define SINK_REDIS_MAXLEN     1000000 /* entries that the stream keeps, unless the URL says otherwise */
+#define SINK_REDIS_RECORDS    65536   /* of the queue … */
 #define SINK_REDIS_BYTES      (16u << 20)
 #define SINK_REDIS_FLIGHT     256
 #define SINK_REDIS_COMMAND_MS 2000
-#define SINK_REDIS_ADDRS_MAX  8
+#define SINK_REDIS_ADDRS_MAX  8 /* of the host, tried in turn */
 
 struct redis_url {
     char host[256]; /* NUL-terminated; empty for a unix socket */

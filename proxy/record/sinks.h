@@ -15,7 +15,7 @@
 struct event_base;
 struct sinks;
 
-#define SINKS_STOP_MS 3000
+#define SINKS_STOP_MS 3000 /* for all that is queued, after sinks_stop */
 
 struct sinks_config {
     struct event_base *base;
@@ -35,6 +35,7 @@ int sinks_receive(struct sinks *s, struct msg_in *m);
 /* All that was received is in the file, or counted as missing there. Else that is so at the end of the loop's turn. */
 void sinks_flush(struct sinks *s);
 
+/* A record of the scribe's own, or one that was read. */
 void sinks_write(struct sinks *s, const struct record *r);
 
 /* Drains; `done` is called from the event loop when all is written or the time is up. */

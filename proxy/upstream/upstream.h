@@ -55,11 +55,11 @@ struct up2_stream;
 #define UPSTREAM_KEEP_MS         60000 /* where the server says that it keeps a connection as long */
 #define UPSTREAM_ONCE_MS         1000  /* no older may be what carries a request that can't be repeated */
 #define UPSTREAM_SETTLE_MS       50    /* … nor younger, if it has carried one request only */
-#define UPSTREAM_IDLE_PER_ORIGIN 64
+#define UPSTREAM_IDLE_PER_ORIGIN 64    /* connections; the one idle longest makes room */
 #define UPSTREAM_IDLE_PER_POOL   256
 #define UPSTREAM_OPEN_PER_POOL   4096  /* connections handed out, being made or idle */
 #define UPSTREAM_CONNECT_MS      30000 /* from the first look at the name to a verified connection */
-#define UPSTREAM_STAGGER_MS      250
+#define UPSTREAM_STAGGER_MS      250   /* from one address to the next */
 #define UPSTREAM_ADDRESS_MS      10000 /* for one address to accept */
 
 /* --- shared by all pools of a worker ------------------------------------------------------------------ */
@@ -69,8 +69,8 @@ struct upstream;
 struct upstream_config {
     struct event_base *base;
     struct resolver *resolver; /* borrowed */
-    struct slice roots,
-        extra; /* who is trusted, as for ca_upstream_new; borrowed, read when a server is met */
+    /* who is trusted, as for ca_upstream_new; borrowed, read when a server is met */
+    struct slice roots, extra;
     const struct proxyenv *proxies; /* borrowed; NULL: none */
     unsigned connect_ms;            /* until there is a verified connection; 0: UPSTREAM_CONNECT_MS */
 };

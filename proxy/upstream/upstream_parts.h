@@ -32,8 +32,8 @@ struct upstream {
     struct upstream_config config;
     SSL_CTX *tls;   /* made for the first connection that needs it */
     bool dns_works; /* an answer of a name server has come, at some time */
-    uint64_t
-        dns_absent_until; /* behind a proxy, a host without DNS is not asked again before (monotonic ms) */
+    /* behind a proxy, a host without DNS is not asked again before (monotonic ms) */
+    uint64_t dns_absent_until;
 };
 
 /* The public link is the first member. */
