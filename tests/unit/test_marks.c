@@ -10,6 +10,7 @@
 
 #include "proxy/codec/watch.h"
 #include "tests/unit/keeper_support.h"
+#include "tests/unit/chance.h"
 
 static const char text[] =
     "credential one\n  for https://a.test\n  from env EXEAT_TEST_1\n  inject bearer\n"
@@ -106,21 +107,12 @@ static const char *whose(struct told *t, struct slice bytes, enum marks_form *fo
     return name;
 }
 
-/* The same row of numbers each time. */
-static unsigned next(void) {
-    static uint32_t x = 7;
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-    return x;
-}
-
 /* Within `before` and `behind` bytes of something else, plain (0), in base64 (1), in that for URLs (2). */
 static struct slice write_in(const char *secret, size_t before, size_t behind, int how) {
     static char plain[200], coded[300];
     size_t n = strlen(secret);
     for (size_t i = 0; i < before + n + behind; i++)
-        plain[i] = (char)(next() % 255 + 1);
+        plain[i] = (char)(chance(255) + 1);
     memcpy(plain + before, secret, n);
     n += before + behind;
     if (how == 0)

@@ -1,4 +1,5 @@
 /* policy check and diff on rules with conditions: what covers what, and what changes, worked out on values. */
+#include "tests/unit/chance.h"
 #include "tests/unit/policy_support.h"
 
 #include "policy/tools.h"
@@ -191,14 +192,6 @@ static void what_changes(void **state) {
 
 /* --- random ------------------------------------------------------------------------------------------------ */
 
-static uint64_t seed;
-
-static uint32_t next(uint32_t n) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % n;
-}
-#define PICK(list) list[next(sizeof list / sizeof *list)]
-
 static const char *const wheres[] = {
     "json a == x",         "json a != x",
     "json a in (x, y)",    "json a == 1",
@@ -238,15 +231,15 @@ static const char *const headers[] = {"", "v", "w", "z", "vv"};
 
 static void random_policy(char *text, size_t size) {
     size_t n = 0;
-    bool graphql = next(3) == 0; /* beside it nothing else of a body can be asked for */
+    bool graphql = chance(3) == 0; /* beside it nothing else of a body can be asked for */
     text[0] = 0;
-    for (uint32_t k = 1 + next(4); k; k--) {
+    for (uint32_t k = 1 + chance(4); k; k--) {
         bool first = true;
         static const char *const verbs[] = {"allow", "allow", "deny", "ask"};
         static const char *const methods[] = {"POST", "GET", "*"};
         n += (size_t)snprintf(text + n, size - n, "%s %s %s%s", PICK(verbs), PICK(methods), X,
-                              next(3) ? "" : "/*");
-        for (uint32_t c = 0, all = next(3); c < all; c++) {
+                              chance(3) ? "" : "/*");
+        for (uint32_t c = 0, all = chance(3); c < all; c++) {
             const char *where = PICK(wheres);
             if (strncmp(where, graphql ? "json" : "graphql", 4) == 0) {
                 all++;
@@ -284,8 +277,8 @@ static bool compare(const char *from, const char *to) {
         struct probe probe = {.header = PICK(headers)};
         struct verdict v, w;
         char url[256], name[64];
-        snprintf(url, sizeof url, X "%s?%s", next(2) ? "" : "/y", PICK(queries));
-        asking_init(&probe.a, FACTS_HTTP, next(2) ? "POST" : "GET", url);
+        snprintf(url, sizeof url, X "%s?%s", chance(2) ? "" : "/y", PICK(queries));
+        asking_init(&probe.a, FACTS_HTTP, chance(2) ? "POST" : "GET", url);
         probe.a.f.body_state = FACTS_BODY_WHOLE;
         probe.a.f.body = slice_str(PICK(bodies));
         probe.a.f.field = probe_field;

@@ -2,16 +2,10 @@
  * policy diff against the slow and obvious way: random policies, random requests, each judged by both. What is judged
  * differently must be spoken of, every example must really differ, and what is spoken of must exist.
  */
+#include "tests/unit/chance.h"
 #include "tests/unit/policy_support.h"
 
 #include "policy/tools.h"
-
-static uint32_t seed;
-
-static uint32_t next(uint32_t n) {
-    seed = seed * 1664525u + 1013904223u;
-    return (seed >> 8) % n;
-}
 
 static char *diff_text(const struct policy *a, const struct policy *b, enum policy_format format, size_t *n) {
     struct buf out;
@@ -122,17 +116,18 @@ static const char *const refs[] = {"",       "refs/heads/*", "refs/heads/**", "r
 static const char *const also[] = {"", "", "", "also bundle-uri", "also any-object"};
 static const char *const ops[] = {"", "create", "update", "delete", "force", "create delete"};
 
-#define PICK(list) list[next(sizeof list / sizeof *list)]
-
 static void random_policy(char *text, size_t size) {
     size_t n = 0;
-    for (uint32_t k = 1 + next(6); k; k--) {
-        const char *verb = next(3) ? "allow" : next(3) ? "deny" : "ask";
-        const char *port = next(5) ? "" : next(2) ? ":8080" : ":*", *scheme = next(6) ? "https" : "http";
+    for (uint32_t k = 1 + chance(6); k; k--) {
+        const char *verb = chance(3) ? "allow" : chance(3) ? "deny" : "ask";
+        const char *port = chance(5)   ? ""
+                           : chance(2) ? ":8080"
+                                       : ":*",
+                   *scheme = chance(6) ? "https" : "http";
         const char *path = PICK(paths), *host = PICK(hosts);
         if (path[0] != '/' || path[1] == '/')
             path = "/a/b";
-        uint32_t kind = next(6);
+        uint32_t kind = chance(6);
         if (kind > 1) {
             n += (size_t)snprintf(text + n, size - n, "%s %s %s://%s%s%s\n", verb, PICK(methods), scheme,
                                   host, port, path);
@@ -143,7 +138,7 @@ static void random_policy(char *text, size_t size) {
         const char *ref = kind ? PICK(refs) : "", *op = *ref ? PICK(ops) : "";
         if (kind == 0 && *verb != 'd')
             op = PICK(also);
-        if (kind == 0 && strcmp(verb, "ask") != 0 && next(2))
+        if (kind == 0 && strcmp(verb, "ask") != 0 && chance(2))
             ref = PICK(refs);
         n += (size_t)snprintf(text + n, size - n, "%s %s %s://%s%s%s %s %s\n", verb, kind ? "push" : "fetch",
                               scheme, host, port, path, ref, op);
@@ -164,33 +159,33 @@ static const char *const asked_refs[] = {"refs/heads/a",   "refs/heads/A", "refs
 static void random_request(struct asking *a) {
     static char url[256];
     static const char *const ports[] = {"", "", ":8080", ":99"};
-    uint32_t kind = next(4);
-    snprintf(url, sizeof url, "%s://%s%s%s%s", next(4) ? "https" : "http", PICK(asked_hosts), PICK(ports),
+    uint32_t kind = chance(4);
+    snprintf(url, sizeof url, "%s://%s%s%s%s", chance(4) ? "https" : "http", PICK(asked_hosts), PICK(ports),
              PICK(asked_paths), "");
     if (kind > 1) {
         asking_init(a, FACTS_HTTP, PICK(asked_methods), url);
         return;
     }
     size_t n = strlen(url);
-    bool discovery = kind == 1 && next(4) == 0;
+    bool discovery = kind == 1 && chance(4) == 0;
     while (n && url[n - 1] == '/')
         n--;
     const char *slash = strchr(strstr(url, "://") + 3, '/');
     if (!slash || n <= (size_t)(slash - url))
         n += (size_t)snprintf(url + n, sizeof url - n, "/a");
-    snprintf(url + n, sizeof url - n, "%s%s", next(2) ? ".git" : "",
-             kind == 0   ? (next(2) ? "/git-upload-pack" : "/info/refs?service=git-upload-pack")
+    snprintf(url + n, sizeof url - n, "%s%s", chance(2) ? ".git" : "",
+             kind == 0   ? (chance(2) ? "/git-upload-pack" : "/info/refs?service=git-upload-pack")
              : discovery ? "/info/refs?service=git-receive-pack"
                          : "/git-receive-pack");
     asking_init(a, kind ? FACTS_GIT_PUSH : FACTS_GIT_FETCH, strstr(url, "info/refs") ? "GET" : "POST", url);
     if (kind == 1 && !discovery)
-        asking_ref(a, PICK(asked_refs), (enum facts_op)next(4), false);
+        asking_ref(a, PICK(asked_refs), (enum facts_op)chance(4), false);
     if (kind == 0 && slice_eq(a->f.method, SLICE("POST"))) {
-        uint32_t what = next(3);
+        uint32_t what = chance(3);
         if (what == 0)
             asking_ref(a, PICK(asked_refs), FACTS_CREATE, false);
         else if (what == 1)
-            a->f.extra = next(2) ? FACTS_BUNDLE_URI : FACTS_ANY_OBJECT;
+            a->f.extra = chance(2) ? FACTS_BUNDLE_URI : FACTS_ANY_OBJECT;
     }
 }
 

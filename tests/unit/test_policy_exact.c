@@ -8,6 +8,7 @@
  *
  *     test_policy_exact [FIRST COUNT]    tries other seeds
  */
+#include "tests/unit/chance.h"
 #include "tests/unit/policy_support.h"
 
 #include "policy/tools.h"
@@ -15,14 +16,7 @@
 #define RULES_MAX 8
 #define RULE_MAX  512
 
-static uint32_t seed, first_seed = 1, seeds = 150;
-
-static uint32_t next(uint32_t n) {
-    seed = seed * 1664525u + 1013904223u;
-    return (seed >> 8) % n;
-}
-
-#define PICK(list) list[next(sizeof list / sizeof *list)]
+static uint32_t first_seed = 1, seeds = 150;
 
 /* --- policies ---------------------------------------------------------------------------------------------- */
 
@@ -82,11 +76,11 @@ static const char *const denied[] = {"", "", "paths \"$v/**\"", "options $v"};
 static const char *const lfs_ops[] = {"", "download", "upload", "lock", "download upload"};
 
 static void random_rule(char *line) {
-    const char *verb = next(3) ? "allow" : next(2) ? "deny" : "ask";
-    const char *scheme = next(8) ? "https" : "http", *port = next(8) ? "" : next(2) ? ":8080" : ":*";
+    const char *verb = chance(3) ? "allow" : chance(2) ? "deny" : "ask";
+    const char *scheme = chance(8) ? "https" : "http", *port = chance(8) ? "" : chance(2) ? ":8080" : ":*";
     bool deny = verb[0] == 'd';
     const char *how = deny ? "" : PICK(terms);
-    switch (next(8)) {
+    switch (chance(8)) {
     case 0:
     case 1:
     case 2:
@@ -106,7 +100,7 @@ static void random_rule(char *line) {
                  PICK(repositories), verb[0] == 'a' && verb[1] == 's' ? "" : PICK(refs), how);
         break;
     default:
-        if (next(6) == 0)
+        if (chance(6) == 0)
             snprintf(line, RULE_MAX, "tunnel https://%s", PICK(git_hosts));
         else
             snprintf(line, RULE_MAX, "%s lfs %s://%s%s%s %s %s", verb, scheme, PICK(git_hosts), port,
@@ -115,17 +109,17 @@ static void random_rule(char *line) {
 }
 
 static void random_text(struct text *t) {
-    t->n = 1 + next(RULES_MAX - 1);
+    t->n = 1 + chance(RULES_MAX - 1);
     t->v = PICK(values);
     t->w = PICK(values);
     for (size_t i = 0; i < t->n; i++)
         random_rule(t->lines[i]);
     /* a forge whose API is open, but for what its push rules say */
-    if (next(2)) {
+    if (chance(2)) {
         snprintf(t->lines[0], RULE_MAX, "allow * https://git.test/**");
         t->n = t->n > 3 ? 3 : t->n;
         for (size_t i = 1; i < t->n; i++)
-            snprintf(t->lines[i], RULE_MAX, "%s push https://git.test%s %s", next(3) ? "allow" : "deny",
+            snprintf(t->lines[i], RULE_MAX, "%s push https://git.test%s %s", chance(3) ? "allow" : "deny",
                      PICK(repositories), PICK(refs));
     }
 }
@@ -133,8 +127,8 @@ static void random_text(struct text *t) {
 /* What people do to a policy. */
 static void change(struct text *t) {
     char line[RULE_MAX];
-    size_t i = next((uint32_t)t->n), k = next((uint32_t)t->n);
-    switch (next(5)) {
+    size_t i = chance((uint32_t)t->n), k = chance((uint32_t)t->n);
+    switch (chance(5)) {
     case 0: t->v = PICK(values); break;
     case 1:
         memmove(t->lines[i], t->lines[i + 1], (t->n - i - 1) * sizeof t->lines[0]);
@@ -248,10 +242,10 @@ static bool header_field(const void *arg, size_t i, struct slice *name, struct s
 }
 
 static void random_http(struct request *r, const char *origin) {
-    snprintf(r->url, sizeof r->url, "%s%s%s", origin, PICK(asked_paths), next(4) ? "" : "?q=a");
+    snprintf(r->url, sizeof r->url, "%s%s%s", origin, PICK(asked_paths), chance(4) ? "" : "?q=a");
     asking_init(&r->a, FACTS_HTTP, PICK(asked_methods), r->url);
-    r->header = next(2) ? NULL : PICK(values);
-    r->typed = next(4) > 0;
+    r->header = chance(2) ? NULL : PICK(values);
+    r->typed = chance(4) > 0;
     r->a.f.field = header_field;
     r->a.f.field_arg = r;
     r->a.f.body = slice_str(PICK(bodies));
@@ -261,12 +255,12 @@ static void random_http(struct request *r, const char *origin) {
 static void random_push(struct request *r, const char *origin) {
     static const char *const files[] = {"a/x", "b/x", "main/y"};
     static const char *const authors[] = {"a <a@b>", "b <b@b>"};
-    bool discovery = next(6) == 0;
-    snprintf(r->url, sizeof r->url, "%s%s%s%s", origin, PICK(asked_repositories), next(2) ? ".git" : "",
+    bool discovery = chance(6) == 0;
+    snprintf(r->url, sizeof r->url, "%s%s%s%s", origin, PICK(asked_repositories), chance(2) ? ".git" : "",
              discovery ? "/info/refs?service=git-receive-pack" : "/git-receive-pack");
     asking_init(&r->a, FACTS_GIT_PUSH, discovery ? "GET" : "POST", r->url);
-    for (uint32_t k = discovery ? 0 : 1 + (next(3) == 0); k; k--)
-        asking_ref(&r->a, PICK(asked_refs), (enum facts_op)next(4), false);
+    for (uint32_t k = discovery ? 0 : 1 + (chance(3) == 0); k; k--)
+        asking_ref(&r->a, PICK(asked_refs), (enum facts_op)chance(4), false);
     r->path.text = slice_str(PICK(files));
     r->author.text = slice_str(PICK(authors));
     r->brought = (struct facts_brought){.paths_known = true,
@@ -278,31 +272,32 @@ static void random_push(struct request *r, const char *origin) {
                                         .nauthors = 1,
                                         .committers = &r->author,
                                         .ncommitters = 1};
-    for (size_t i = 0; i < r->a.f.nrefs && next(4); i++)
+    for (size_t i = 0; i < r->a.f.nrefs && chance(4); i++)
         r->a.refs[i].brought = &r->brought;
-    r->a.f.size_known = next(4) > 0;
-    r->a.f.size = next(2) ? 100 : 2000;
+    r->a.f.size_known = chance(4) > 0;
+    r->a.f.size = chance(2) ? 100 : 2000;
     r->option = slice_str(PICK(values));
     r->a.f.options = &r->option;
-    r->a.f.noptions = !discovery && next(4) == 0;
+    r->a.f.noptions = !discovery && chance(4) == 0;
 }
 
 static void random_request(struct request *r) {
     static const char *const ports[] = {"", "", "", ":8080", ":99"};
     char origin[64];
-    snprintf(origin, sizeof origin, "%s://%s%s", next(8) ? "https" : "http", PICK(asked_hosts), PICK(ports));
+    snprintf(origin, sizeof origin, "%s://%s%s", chance(8) ? "https" : "http", PICK(asked_hosts),
+             PICK(ports));
     memset(r, 0, sizeof *r);
-    switch (next(8)) {
+    switch (chance(8)) {
     case 0:
     case 1: random_push(r, origin); break;
     case 2:
         snprintf(r->url, sizeof r->url, "%s%s/git-upload-pack", origin, PICK(asked_repositories));
         asking_init(&r->a, FACTS_GIT_FETCH, "POST", r->url);
-        if (next(2))
+        if (chance(2))
             asking_ref(&r->a, PICK(asked_refs), FACTS_CREATE, false);
         break;
     case 3:
-        if (next(4) == 0) {
+        if (chance(4) == 0) {
             snprintf(r->url, sizeof r->url, "%s/", origin);
             asking_init(&r->a, FACTS_TUNNEL, "", r->url);
             break;
@@ -407,7 +402,7 @@ static void differences(void **state) {
         seed = first_seed * 7919u + 13u;
         random_text(&before);
         after = before;
-        if (next(4))
+        if (chance(4))
             change(&after);
         else
             random_text(&after);

@@ -10,6 +10,7 @@
 
 #include "base/url.h"
 #include "policy/glob.h"
+#include "tests/unit/chance.h"
 
 /* Slow and obvious. */
 static bool slow(const uint16_t *p, size_t n, const char *text) {
@@ -26,15 +27,6 @@ static bool slow(const uint16_t *p, size_t n, const char *text) {
     return *text && (unsigned char)*text == p[0] && slow(p + 1, n - 1, text + 1);
 }
 
-static uint64_t seed = 88172645463325252u;
-
-static unsigned pick(unsigned n) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (unsigned)(seed >> 11) % n;
-}
-
 static void test_against_slow(void **state) {
     struct arena arena;
     size_t matched = 0;
@@ -44,12 +36,12 @@ static void test_against_slow(void **state) {
         static const uint16_t choice[] = {'a', 'b', '/', GLOB_STAR, GLOB_STARSTAR};
         uint16_t units[8];
         char text[12];
-        size_t n = pick(8), m = pick(11);
+        size_t n = chance(8), m = chance(11);
         struct glob g;
         for (size_t i = 0; i < n; i++)
-            units[i] = choice[pick(5)];
+            units[i] = choice[chance(5)];
         for (size_t i = 0; i < m; i++)
-            text[i] = "ab/"[pick(3)];
+            text[i] = "ab/"[chance(3)];
         text[m] = 0;
         assert_true(glob_make(&g, units, n, &arena));
         bool wanted = slow(units, n, text);

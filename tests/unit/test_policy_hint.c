@@ -1,5 +1,6 @@
 /* policy: the smallest rule that would permit a request. Each that is proposed is added to the policy, which then permits
  * the request, and not the ones beside it. */
+#include "tests/unit/chance.h"
 #include "tests/unit/policy_support.h"
 
 #include "policy/tools.h"
@@ -261,15 +262,6 @@ static void many_refs(void **state) {
 
 /* --- whatever the policy ------------------------------------------------------------------------------------- */
 
-static uint32_t seed;
-
-static uint32_t next(uint32_t n) {
-    seed = seed * 1664525u + 1013904223u;
-    return (seed >> 8) % n;
-}
-
-#define PICK(list) (list[next(sizeof(list) / sizeof *(list))])
-
 static void random_policy(char *text, size_t size) {
     static const char *const verbs[] = {"allow", "allow", "allow", "deny", "ask"};
     static const char *const http[] = {"GET https://a.test/x",   "POST https://a.test/*",
@@ -292,10 +284,10 @@ static void random_policy(char *text, size_t size) {
     static const char *const brings[] = {"", "", " paths src/**", " author *@a.test", " options topic=*"};
     static const char *const limits[] = {
         "", "", " max-size 1KiB", " max-commits 2", " signed", " max-blob 1KiB"};
-    size_t n = 0, rules = 1 + next(5);
+    size_t n = 0, rules = 1 + chance(5);
     text[0] = 0;
     for (size_t i = 0; i < rules; i++) {
-        const char *verb = PICK(verbs), *what = next(2) ? PICK(http) : PICK(pushes);
+        const char *verb = PICK(verbs), *what = chance(2) ? PICK(http) : PICK(pushes);
         bool push = strncmp(what, "push", 4) == 0, fetch = strncmp(what, "fetch", 5) == 0;
         if (fetch && strcmp(verb, "ask") == 0)
             verb = "allow";
@@ -331,30 +323,30 @@ static void random_request(struct probe *q) {
     static const char *const headers[] = {NULL, "X: y", "X: z"};
     static const char *const refs[] = {"refs/heads/fix/1", "refs/heads/main", "refs/for/main%topic=x"};
     static const char *const repos[] = {REPO, "https://github.com/acme/app", "https://github.com/acme/b"};
-    if (next(2)) {
+    if (chance(2)) {
         probe_http(q, PICK(methods), PICK(urls), PICK(bodies), PICK(headers));
         return;
     }
     *q = (struct probe){.header = NULL};
-    bool push = next(3);
+    bool push = chance(3);
     asking_init(&q->a, push ? FACTS_GIT_PUSH : FACTS_GIT_FETCH, "POST", PICK(repos));
-    for (size_t i = next(3); i > 0; i--) {
-        asking_ref(&q->a, PICK(refs), (enum facts_op)next(FACTS_FORCE + 1), false);
+    for (size_t i = chance(3); i > 0; i--) {
+        asking_ref(&q->a, PICK(refs), (enum facts_op)chance(FACTS_FORCE + 1), false);
         q->a.refs[q->a.f.nrefs - 1].brought = &q->brought;
     }
-    q->paths[0].text = next(2) ? SLICE("src/a") : SLICE("b");
-    q->author.text = next(2) ? SLICE("a <a@a.test>") : SLICE("b <b@b.test>");
-    q->brought = (struct facts_brought){.paths_known = next(2),
+    q->paths[0].text = chance(2) ? SLICE("src/a") : SLICE("b");
+    q->author.text = chance(2) ? SLICE("a <a@a.test>") : SLICE("b <b@b.test>");
+    q->brought = (struct facts_brought){.paths_known = chance(2),
                                         .paths = q->paths,
                                         .npaths = 1,
-                                        .commits_known = next(2),
-                                        .ncommits = 1 + next(4),
-                                        .authors_known = next(2),
+                                        .commits_known = chance(2),
+                                        .ncommits = 1 + chance(4),
+                                        .authors_known = chance(2),
                                         .authors = &q->author,
                                         .nauthors = 1,
-                                        .signed_known = next(2)};
-    q->a.f.size_known = q->a.f.blob_known = next(2);
-    q->a.f.size = q->a.f.blob = next(2000);
+                                        .signed_known = chance(2)};
+    q->a.f.size_known = q->a.f.blob_known = chance(2);
+    q->a.f.size = q->a.f.blob = chance(2000);
 }
 
 static void every_one_permits(void **state) {

@@ -8,16 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "tests/unit/chance.h"
 #include "tests/unit/policy_support.h"
-
-static uint64_t seed = 88172645463325252u;
-
-static unsigned pick(unsigned n) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (unsigned)(seed >> 11) % n;
-}
 
 /* What rules are made of. */
 static const char *const verbs[] = {"allow", "allow", "allow", "deny", "ask", "tunnel"};
@@ -48,7 +40,7 @@ static const char *const refs[] = {"", "refs/heads/main", "refs/heads/*", "refs/
 static const char *const also[] = {"", "", "also bundle-uri", "also any-object packfile-uris"};
 static const char *const ops[] = {"", "create", "delete", "force", "update", "create update delete force"};
 static const char *const words[] = {"", "download", "upload", "lock", "download upload"}; /* of lfs */
-#define PICK(list) pick(sizeof(list) / sizeof *(list))
+#define ANY(list) chance(sizeof(list) / sizeof *(list))
 
 /* Requests to Git LFS; `alike` is the row of `bodies` that conditions on `a` can't tell the body from. */
 static const struct {
@@ -80,21 +72,21 @@ struct spec {
 
 static struct spec random_spec(void) {
     static const enum kind kinds[] = {HTTP, HTTP, FETCH, FETCH, PUSH, PUSH, LFS};
-    struct spec s = {.kind = kinds[PICK(kinds)],
-                     .verb = PICK(verbs),
-                     .where = PICK(wheres),
-                     .files = PICK(files),
-                     .also = PICK(also),
-                     .brings = PICK(brings),
-                     .method = PICK(methods),
-                     .scheme = PICK(schemes),
-                     .host = PICK(hosts),
-                     .port = PICK(ports),
-                     .path = PICK(paths),
-                     .limit = PICK(limits),
-                     .ref = PICK(refs),
-                     .op = PICK(ops),
-                     .word = PICK(words)};
+    struct spec s = {.kind = kinds[ANY(kinds)],
+                     .verb = ANY(verbs),
+                     .where = ANY(wheres),
+                     .files = ANY(files),
+                     .also = ANY(also),
+                     .brings = ANY(brings),
+                     .method = ANY(methods),
+                     .scheme = ANY(schemes),
+                     .host = ANY(hosts),
+                     .port = ANY(ports),
+                     .path = ANY(paths),
+                     .limit = ANY(limits),
+                     .ref = ANY(refs),
+                     .op = ANY(ops),
+                     .word = ANY(words)};
     if (*verbs[s.verb] == 'd' && s.brings > 4)
         s.brings = 0;
     if (*verbs[s.verb] == 't') { /* of a host alone */
@@ -302,32 +294,32 @@ static struct probe random_probe(void) {
                              *const repository[] = {"/x.git/", "/x/y.git/", "/q/y.git/"},
                              *const ref[] = {"refs/heads/main", "refs/heads/a/b", "refs/tags/v"};
     static char text[64];
-    struct probe q = {.kind = (enum kind)pick(5),
-                      .body = PICK(bodies),
-                      .query = PICK(queries),
-                      .header = PICK(headers),
-                      .changed = PICK(changed),
-                      .who = PICK(people),
-                      .lfs = PICK(lfs),
-                      .method = one_method[PICK(one_method)],
-                      .scheme = scheme[PICK(scheme)],
-                      .host = host[PICK(host)],
-                      .path = path[PICK(path)],
-                      .ref = ref[PICK(ref)],
-                      .op = (enum facts_op)pick(4),
-                      .whole = pick(3) == 0,
-                      .extra = pick(3) ? FACTS_PLAIN : (enum facts_extra)pick(FACTS_EXTRAS)};
+    struct probe q = {.kind = (enum kind)chance(5),
+                      .body = ANY(bodies),
+                      .query = ANY(queries),
+                      .header = ANY(headers),
+                      .changed = ANY(changed),
+                      .who = ANY(people),
+                      .lfs = ANY(lfs),
+                      .method = one_method[ANY(one_method)],
+                      .scheme = scheme[ANY(scheme)],
+                      .host = host[ANY(host)],
+                      .path = path[ANY(path)],
+                      .ref = ref[ANY(ref)],
+                      .op = (enum facts_op)chance(4),
+                      .whole = chance(3) == 0,
+                      .extra = chance(3) ? FACTS_PLAIN : (enum facts_extra)chance(FACTS_EXTRAS)};
     q.whole |= q.extra != FACTS_PLAIN;
-    q.port = pick(3) ? (strcmp(q.scheme, "https") == 0 ? 443 : 80) : 8443;
+    q.port = chance(3) ? (strcmp(q.scheme, "https") == 0 ? 443 : 80) : 8443;
     if (q.kind == TUNNEL)
         q.path = q.method = "";
     else if (q.kind == LFS) {
-        snprintf(text, sizeof text, "%sinfo/lfs/%s", repository[PICK(repository)], lfs[q.lfs].tail);
+        snprintf(text, sizeof text, "%sinfo/lfs/%s", repository[ANY(repository)], lfs[q.lfs].tail);
         q.path = text;
         q.method = lfs[q.lfs].method;
         q.body = lfs[q.lfs].alike;
     } else if (q.kind != HTTP) {
-        snprintf(text, sizeof text, "%sgit-%s-pack", repository[PICK(repository)],
+        snprintf(text, sizeof text, "%sgit-%s-pack", repository[ANY(repository)],
                  q.kind == FETCH ? "upload" : "receive");
         q.path = text;
         q.method = "POST";
@@ -399,14 +391,14 @@ static void test_random_policies(void **state) {
     (void)state;
     for (int round = 0; round < 1600; round++) {
         struct spec rules[12] = {{.verb = 0}};
-        size_t n = 1 + pick(12);
+        size_t n = 1 + chance(12);
         for (size_t i = 0; i < n; i++)
             rules[i] = random_spec();
         struct policy *p = load_specs(rules, n);
         struct spec shuffled[12];
         memcpy(shuffled, rules, sizeof rules);
         for (size_t i = n - 1; i > 0; i--) {
-            size_t k = pick((unsigned)i + 1);
+            size_t k = chance((unsigned)i + 1);
             struct spec kept = shuffled[i];
             shuffled[i] = shuffled[k];
             shuffled[k] = kept;

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "proxy/codec/watch.h"
+#include "tests/unit/chance.h"
 
 #define SECRETS_MAX 8
 
@@ -62,15 +63,6 @@ static void feed(struct rig *r, struct slice bytes, size_t piece) {
     for (size_t at = 0; at < bytes.n; at += piece)
         assert_int_equal(watch_feed(&r->watch, slice_sub(bytes, at, piece)), 0);
     assert_int_equal(watch_end(&r->watch), 0);
-}
-
-/* The same row of numbers each time. */
-static unsigned next(void) {
-    static uint32_t x = 7;
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-    return x;
 }
 
 /* ---- runs ---- */
@@ -175,18 +167,18 @@ static void test_agrees_with_memmem(void **state) {
         size_t lengths[SECRETS_MAX];
         struct rig *r = rig();
         for (size_t i = 0; i < sizeof text; i++)
-            text[i] = i >= 40 && next() % 4 ? text[i - 30] : (char)('a' + next() % 3);
+            text[i] = i >= 40 && chance(4) ? text[i - 30] : (char)('a' + chance(3));
         for (size_t s = 0; s < SECRETS_MAX; s++) {
-            size_t n = lengths[s] = WATCH_LEAST + next() % 50;
-            memcpy(secrets[s], text + next() % (sizeof text - n), n);
-            if (next() % 2)
-                secrets[s][next() % n] = (char)('a' + next() % 4);
-            add(r, slice_make(secrets[s], n), next() % (n - WATCH_GRAM + 1), false);
+            size_t n = lengths[s] = WATCH_LEAST + chance(50);
+            memcpy(secrets[s], text + chance((uint32_t)(sizeof text - n)), n);
+            if (chance(2))
+                secrets[s][chance((uint32_t)n)] = (char)('a' + chance(4));
+            add(r, slice_make(secrets[s], n), chance((uint32_t)(n - WATCH_GRAM + 1)), false);
         }
         begin(r);
         int err = 0;
         for (size_t at = 0, piece; at < sizeof text && err == 0; at += piece) {
-            piece = 1 + next() % 400;
+            piece = 1 + chance(400);
             err = watch_feed(&r->watch, slice_sub(slice_make(text, sizeof text), at, piece));
         }
         err = err ? err : watch_end(&r->watch);

@@ -9,6 +9,7 @@
 
 #include "base/msg.h"
 #include "proxy/record/why.h"
+#include "tests/unit/chance.h"
 
 static struct why *two[2]; /* one memory, as two workers have it */
 
@@ -126,13 +127,6 @@ static void the_oldest_are_forgotten_and_none_is_mixed_up(void **state) {
     }
 }
 
-/* The same numbers in every run. */
-static uint64_t next(void) {
-    static uint64_t state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return state >> 31;
-}
-
 /* Whatever another process has put there: no read goes beyond it. */
 static void a_spoilt_memory_does_no_harm(void **state) {
     (void)state;
@@ -144,7 +138,7 @@ static void a_spoilt_memory_does_no_harm(void **state) {
     for (int round = 0; round < 200; round++) {
         struct ulid id = remember(two[0], "https://a.test/", "hint");
         for (int i = 0; i < 400; i++)
-            words[1 + next() % 2200] ^= next() << next() % 33;
+            words[chance(2200)] ^= (uint64_t)chance(UINT32_MAX) << chance(33);
         struct why_entry e;
         if (why_find(two[1], &id, &e))
             why_entry_release(&e);
