@@ -134,8 +134,10 @@ static int start_at(struct children *c, struct child *child, enum role role, uin
     *child = (struct child){.all = c, .role = role, .number = number};
     int r = spawn_role(role, whole ? environ : env, &child->pid, &fd, msg);
     free(env);
-    if (r < 0)
+    if (r < 0) {
+        child_enter(child, CHILD_GONE); /* there is no such process: nobody waits for it, nor kills it */
         return r;
+    }
     if (child == &c->list[c->n])
         c->n++;
     if (channel_open(&child->ctl, c->base, fd, false, &ctl_ops, child) < 0)

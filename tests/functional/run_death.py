@@ -91,6 +91,23 @@ def a_scribe_that_is_killed_takes_no_record_with_it():
 
 
 @tap.test
+def a_scribe_that_none_can_follow_on():
+    """Its program is not there any more: it is said, and all else ends as ever."""
+    program = exeat.program() + "-scribe"
+    with exeat.Sandbox(None, ": > began; sleep 600") as sandbox:
+        roles.began(sandbox)
+        os.rename(program, program + ".away")
+        try:
+            roles.kill(roles.of(sandbox.pid)["scribe"])
+            r = sandbox.wait(15)
+        finally:
+            os.rename(program + ".away", program)
+    tap.equal(r.code, 125)
+    tap.contains(r.err, "no other scribe can be started")
+    tap.contains(r.err, "exeat: the scribe was ended by signal 9")
+
+
+@tap.test
 def any_role_is_killed_during_start_up():
     """Whichever it is: no command, or a command that ended; status 125; nothing left."""
     host = leftovers.Host()
