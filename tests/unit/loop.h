@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 
+#define LOOP_PATIENCE 60000 /* ms to wait for what comes at once, but on a busy machine */
+
 static inline void loop_tick(evutil_socket_t fd, short what, void *arg) {
     (void)fd;
     (void)what;

@@ -267,7 +267,7 @@ static void begin(struct world *w, const struct errand_ask *ask, const struct er
 
 static void run(struct world *w, const struct errand_ask *ask, const struct errand_events *events) {
     begin(w, ask, events);
-    assert_true(loop_until(w->rig.base, is_over, w, 5000));
+    assert_true(loop_until(w->rig.base, is_over, w, LOOP_PATIENCE));
     assert_int_equal(w->overs, 1);
     assert_null(w->x->errands);
 }
@@ -437,11 +437,11 @@ static void cancelled(void **state) {
     ask.target = SLICE("/chunks");
     w->cancel_in_head = true;
     begin(w, &ask, &streamed);
-    assert_true(loop_until(w->rig.base, has_head, w, 2000));
+    assert_true(loop_until(w->rig.base, has_head, w, LOOP_PATIENCE));
     w->cancel_in_head = false;
     w->cancel_in_data = true;
     begin(w, &ask, &streamed);
-    assert_true(loop_until(w->rig.base, has_piece, w, 2000));
+    assert_true(loop_until(w->rig.base, has_piece, w, LOOP_PATIENCE));
     loop_for(w->rig.base, 100);
     assert_true(w->pieces == 1 && w->overs == 0 && w->x->errands == NULL);
     assert_int_equal(upstream_pool_open(w->rig.pool), upstream_pool_idle(w->rig.pool));

@@ -447,7 +447,7 @@ static void a_dead_scribe(void **state) {
     reader.from.scribe = -1;
     recorder_send(c, &r);
     assert_false(gone);
-    assert_true(loop_until(base, get_flag, &gone, 60000));
+    assert_true(loop_until(base, get_flag, &gone, LOOP_PATIENCE));
     const uint64_t many = 3000; /* more than there is room for in the ring */
     for (r.sent = 1; r.sent <= many; r.sent++)
         recorder_send(c, &r);

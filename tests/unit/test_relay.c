@@ -123,7 +123,7 @@ static bool has(void *arg) {
 
 static void expect(size_t at_user, size_t at_server) {
     size_t want[2] = {at_user, at_server};
-    if (!loop_until(base, has, want, 10000))
+    if (!loop_until(base, has, want, LOOP_PATIENCE))
         fail_msg("user has %zu, server %zu", rig.user.got, rig.server.got);
 }
 
@@ -142,7 +142,7 @@ static void test_early_and_half_close(void **state) {
     io_write(rig.server.io, SLICE("still"), false);
     expect(14, 5);
     io_shutdown(rig.server.io);
-    assert_true(loop_until(base, is_over, NULL, 5000));
+    assert_true(loop_until(base, is_over, NULL, LOOP_PATIENCE));
     loop_for(base, 20);
     assert_int_equal(rig.over, 1);
     assert_int_equal(rig.end, RELAY_ENDED);
@@ -203,7 +203,7 @@ static void test_end_behind_a_queue(void **state) {
     loop_for(base, 100);
     assert_int_equal(rig.over, 0);
     io_resume(rig.user.io);
-    assert_true(loop_until(base, is_over, NULL, 5000));
+    assert_true(loop_until(base, is_over, NULL, LOOP_PATIENCE));
     loop_for(base, 20);
     assert_int_equal(rig.end, RELAY_ENDED);
     assert_int_equal(rig.user.got, sizeof block);
@@ -217,7 +217,7 @@ static void test_reset(void **state) {
     setsockopt(rig.server.io->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     io_free(rig.server.io);
     rig.server.io = NULL;
-    assert_true(loop_until(base, is_over, NULL, 5000));
+    assert_true(loop_until(base, is_over, NULL, LOOP_PATIENCE));
     assert_int_equal(rig.end, RELAY_BROKEN);
     assert_int_equal(rig.side, 1);
 }
@@ -230,7 +230,7 @@ static void test_gone_while_written_to(void **state) {
     io_free(rig.user.io);
     rig.user.io = NULL;
     io_write(rig.server.io, slice_make(block, sizeof block), false);
-    assert_true(loop_until(base, is_over, NULL, 5000));
+    assert_true(loop_until(base, is_over, NULL, LOOP_PATIENCE));
     loop_for(base, 20);
     assert_int_equal(rig.over, 1);
     assert_int_equal(rig.end, RELAY_BROKEN);
@@ -246,7 +246,7 @@ static void test_idle(void **state) {
         loop_for(base, 100);
     }
     assert_int_equal(rig.over, 0);
-    assert_true(loop_until(base, is_over, NULL, 5000));
+    assert_true(loop_until(base, is_over, NULL, LOOP_PATIENCE));
     assert_int_equal(rig.end, RELAY_IDLE);
 }
 

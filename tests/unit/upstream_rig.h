@@ -156,7 +156,7 @@ static inline struct upstream_attempt *start(struct rig *g, enum url_scheme sche
 static inline struct upstream_link *get_with(struct rig *g, enum url_scheme scheme, const char *name,
                                              unsigned port, struct upstream_options options) {
     start(g, scheme, name, port, options);
-    assert_true(loop_until(g->base, called, g, 12000));
+    assert_true(loop_until(g->base, called, g, LOOP_PATIENCE));
     if (!g->link)
         fail_msg("%s: %s", name, g->text);
     return g->link;
@@ -170,7 +170,7 @@ static inline struct upstream_link *get(struct rig *g, enum url_scheme scheme, c
 static inline void must_fail(struct rig *g, enum url_scheme scheme, const char *name, unsigned port,
                              enum upstream_reason reason) {
     start(g, scheme, name, port, (struct upstream_options){0});
-    assert_true(loop_until(g->base, called, g, 12000));
+    assert_true(loop_until(g->base, called, g, LOOP_PATIENCE));
     if (g->link)
         fail_msg("%s was connected to", name);
     if (g->failure.reason != reason)
@@ -204,7 +204,7 @@ static inline void exchange(struct rig *g, struct upstream_link *link) {
     struct exchange x = {.n = 0};
     io_own(link->io, &events, &x);
     assert_int_equal(io_write(link->io, SLICE("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), false), 0);
-    assert_true(loop_until(g->base, exchanged, &x, 5000));
+    assert_true(loop_until(g->base, exchanged, &x, LOOP_PATIENCE));
     assert_non_null(strstr(x.answer, "\r\n\r\nok"));
 }
 
