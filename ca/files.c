@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/write.h"
+
 int files_lock(int dirfd, int *lock, struct errmsg *msg) {
     /* a descriptor of its own: the caller's may be O_PATH, and a lock belongs to the open file */
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -102,18 +104,6 @@ out:
         secret_release(out);
     close(fd);
     return r;
-}
-
-static int write_all(int fd, struct slice bytes) {
-    while (bytes.n) {
-        ssize_t n = write(fd, bytes.p, bytes.n);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        bytes = slice_from(bytes, (size_t)n);
-    }
-    return 0;
 }
 
 int files_write(int dirfd, const char *name, mode_t mode, struct slice bytes, struct errmsg *msg) {

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/write.h"
+
 int mount_error(struct errmsg *msg, const char *what, const char *path) {
     return errmsg_errno(msg, errno == EPERM || errno == EACCES ? ERR_UNSUPPORTED : ERR_IO, "%s %s", what,
                         path);
@@ -56,22 +58,7 @@ int stage_file(struct stage *stage, const char *name, struct slice bytes, unsign
                  : snprintf(path, PATH_MAX, "%s/.%u", stage->dir, stage->next++);
     if (n >= PATH_MAX)
         return errmsg_set(msg, ERR_LIMIT, "%s: too long a path", stage->dir);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd < 0)
-        return errmsg_errno(msg, ERR_IO, "%s", path);
-    while (bytes.n) {
-        ssize_t w = write(fd, bytes.p, bytes.n);
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w <= 0) {
-            errmsg_errno(msg, ERR_IO, "%s", path);
-            close(fd);
-            return ERR_IO;
-        }
-        bytes = slice_from(bytes, (size_t)w);
-    }
-    close(fd);
-    return 0;
+    return write_new(path, bytes, mode, msg);
 }
 
 int stage_dir(struct stage *stage, char *path, struct errmsg *msg) {

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/write.h"
 #include "netns/hostsockets.h"
 #include "netns/wire.h"
 
@@ -102,20 +103,9 @@ static bool put(int fd, enum tag tag, struct slice s) {
     return n == all;
 }
 
-static int write_all(struct buf *b, int *memfd, struct errmsg *msg) {
+static int write_spec(struct buf *b, int *memfd, struct errmsg *msg) {
     int fd = spec_file(msg);
-    if (fd < 0)
-        return ERR_IO;
-    struct slice rest = buf_slice(b);
-    while (rest.n) {
-        ssize_t n = write(fd, rest.p, rest.n);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        rest = slice_from(rest, (size_t)n);
-    }
-    return seal(fd, rest.n == 0, memfd, msg);
+    return fd < 0 ? ERR_IO : seal(fd, write_all(fd, buf_slice(b)) == 0, memfd, msg);
 }
 
 /* Ends the row and puts it into a memfd. `r` is what came of it so far. */
@@ -124,7 +114,7 @@ static int finish(struct buf *b, int r, int *memfd, struct errmsg *msg) {
     if (r == 0 && b->failed)
         r = errmsg_set(msg, ERR_LIMIT, "sandbox: the specification is longer than %u MiB", SPEC_MAX >> 20);
     if (r == 0)
-        r = write_all(b, memfd, msg);
+        r = write_spec(b, memfd, msg);
     buf_release(b);
     return r;
 }

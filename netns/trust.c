@@ -13,6 +13,7 @@
 
 #include "base/addr.h"
 #include "base/buf.h"
+#include "base/write.h"
 #include "netns/mountinfo.h"
 
 /* Directories that OpenSSL, GnuTLS and others search by the hash of a subject. */
@@ -52,25 +53,6 @@ static bool is_bundle(const struct trust *t, const char *path) {
         if (strcmp(*b, path) == 0)
             return true;
     return false;
-}
-
-static int write_file(const char *path, struct slice bytes, unsigned mode, struct errmsg *msg) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd < 0)
-        return errmsg_errno(msg, ERR_IO, "%s", path);
-    while (bytes.n) {
-        ssize_t n = write(fd, bytes.p, bytes.n);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            errmsg_errno(msg, ERR_IO, "%s", path);
-            close(fd);
-            return ERR_IO;
-        }
-        bytes = slice_from(bytes, (size_t)n);
-    }
-    close(fd);
-    return 0;
 }
 
 static int read_file(const char *path, struct buf *out) {
@@ -129,13 +111,13 @@ static int copy_entry(struct trust *t, const char *from, const char *to) {
     if (!S_ISREG(st.st_mode))
         return 0;
     if (is_bundle(t, from))
-        return write_file(to, t->what->bundle_pem, 0644, t->msg);
+        return write_new(to, t->what->bundle_pem, 0644, t->msg);
     struct buf b;
     buf_init(&b, COPY_MAX);
     int r = read_file(from, &b);
     if (r == 0)
-        r = write_file(to, buf_slice(&b), st.st_mode & 0777, t->msg);
-    else if ((r = write_file(to, SLICE_NONE, 0644, t->msg)) == 0)
+        r = write_new(to, buf_slice(&b), st.st_mode & 0777, t->msg);
+    else if ((r = write_new(to, SLICE_NONE, 0644, t->msg)) == 0)
         r = mount_bind(from, to, false, t->msg);
     buf_release(&b);
     return r;
@@ -147,7 +129,7 @@ static int add_root(struct trust *t, const char *dir, const char *to) {
     for (int i = 0; i < 16; i++) {
         snprintf(name, sizeof name, "%08x.%d", t->what->ca_hash, i);
         if (join(dir, name, path) && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-            return join(to, name, path) ? write_file(path, t->what->ca_pem, 0644, t->msg)
+            return join(to, name, path) ? write_new(path, t->what->ca_pem, 0644, t->msg)
                                         : errmsg_set(t->msg, ERR_LIMIT, "%s: too long a path", to);
     }
     return errmsg_set(t->msg, ERR_LIMIT, "%s: no name is free for the root certificate", dir);

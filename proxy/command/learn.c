@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/log.h"
+#include "base/write.h"
 #include "netns/sandbox.h"
 #include "policy/learn.h"
 #include "proxy/command/decisions.h"
@@ -120,13 +121,7 @@ static const char everything[] =
 
 static bool write_file(const char *path, int flags, struct slice text) {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
-    bool good = fd >= 0;
-    while (good && text.n) {
-        ssize_t n = write(fd, text.p, text.n);
-        good = n > 0 || (n < 0 && errno == EINTR);
-        if (n > 0)
-            text = slice_from(text, (size_t)n);
-    }
+    bool good = fd >= 0 && write_all(fd, text) == 0;
     return fd >= 0 && close(fd) == 0 && good;
 }
 

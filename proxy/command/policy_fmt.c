@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/write.h"
 #include "proxy/command/tool.h"
 
 static int take_check(void *target, char *value, struct errmsg *msg) {
@@ -24,17 +25,6 @@ static const struct option_row rows[] = {
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
-static bool write_all(int fd, struct slice s) {
-    while (s.n) {
-        ssize_t n = write(fd, s.p, s.n);
-        if (n < 0 && errno != EINTR)
-            return false;
-        if (n > 0)
-            s = slice_from(s, (size_t)n);
-    }
-    return true;
-}
-
 /* Puts a new file in the place of the old one, so that it is never half written. */
 static bool replace(const char *path, struct slice text) {
     char real[PATH_MAX], temporary[PATH_MAX + 8];
@@ -45,7 +35,7 @@ static bool replace(const char *path, struct slice text) {
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return false;
-    bool good = write_all(fd, text) && fchmod(fd, st.st_mode & 07777) == 0;
+    bool good = write_all(fd, text) == 0 && fchmod(fd, st.st_mode & 07777) == 0;
     good = close(fd) == 0 && good;
     if (good && rename(temporary, real) == 0)
         return true;

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/write.h"
+
 #define MEMORY_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 int sources_init(struct sources *s) {
@@ -135,21 +137,12 @@ int memory_file(const char *name, struct slice bytes, struct errmsg *msg) {
         errmsg_errno(msg, ERR_IO, "file in memory");
         return -1;
     }
-    while (bytes.n) {
-        ssize_t n = write(fd, bytes.p, bytes.n);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            goto failed;
-        bytes = slice_from(bytes, (size_t)n);
+    if (write_all(fd, bytes) < 0 || fcntl(fd, F_ADD_SEALS, MEMORY_SEALS | F_SEAL_SEAL) < 0) {
+        errmsg_errno(msg, ERR_IO, "file in memory");
+        close(fd);
+        return -1;
     }
-    if (fcntl(fd, F_ADD_SEALS, MEMORY_SEALS | F_SEAL_SEAL) < 0)
-        goto failed;
     return fd;
-failed:
-    errmsg_errno(msg, ERR_IO, "file in memory");
-    close(fd);
-    return -1;
 }
 
 int memory_file_map(int fd, struct slice *out) {

@@ -33,7 +33,7 @@ void sink_file_free(struct sink_file *s) {
 
 /* Bytes written, or -1. A short write means that the disk is full (or a limit reached): what is missing is
  * tried once. */
-static ssize_t write_all(int fd, struct slice s) {
+static ssize_t write_most(int fd, struct slice s) {
     size_t done = 0;
     while (done < s.n) {
         ssize_t n = write(fd, s.p + done, s.n - done);
@@ -63,11 +63,11 @@ static int failed(struct sink_file *s, int saved, struct slice missing, uint64_t
 int sink_file_write(struct sink_file *s, struct slice lines, uint64_t from_ms, uint64_t to_ms) {
     errno = 0;
     if (s->torn) {
-        if (write_all(s->fd, SLICE("\n")) != 1)
+        if (write_most(s->fd, SLICE("\n")) != 1)
             return failed(s, errno, lines, from_ms, to_ms);
         s->torn = false;
     }
-    ssize_t n = write_all(s->fd, lines);
+    ssize_t n = write_most(s->fd, lines);
     if (n != (ssize_t)lines.n) {
         s->torn = n > 0 && lines.p[n - 1] != '\n';
         return failed(s, errno, slice_from(lines, n > 0 ? (size_t)n : 0), from_ms, to_ms);
