@@ -56,9 +56,9 @@ struct http1_authority {
 };
 
 struct http1_request {
-    enum http_refusal
-        refusal; /* why parsing failed; the rest is then undefined but for `method` and `minor`, which
-                                  are set if they could be read and empty or 1 otherwise */
+    /* why parsing failed; the rest is then undefined but for `method` and `minor`, which are set if they could be
+     * read and empty or 1 otherwise */
+    enum http_refusal refusal;
     struct slice method;
     struct slice target; /* as received */
     int minor;           /* 0 or 1: HTTP/1.0 or HTTP/1.1 */

@@ -152,3 +152,14 @@ enum http_refusal http1_fields(struct slice rest, struct http1_section *s, bool 
         return HTTP_REFUSED_LINE_END;
     return section_connection(s, strict);
 }
+
+enum http_refusal http1_coding(const struct http1_section *s, int minor) {
+    if (s->codings == 0)
+        return HTTP_REFUSED_NOT;
+    if (s->lengths)
+        return HTTP_REFUSED_LENGTH_AND_CODING;
+    if (minor == 0)
+        return HTTP_REFUSED_CODING_1_0;
+    bool chunked = s->codings == 1 && slice_caseeq(s->transfer_encoding->value, SLICE("chunked"));
+    return chunked ? HTTP_REFUSED_NOT : HTTP_REFUSED_CODING;
+}

@@ -40,6 +40,9 @@ struct http1_opinion {
     uint64_t length;
 };
 
+/* A Transfer-Encoding is chunked alone, in HTTP/1.1, and without a Content-Length beside it (RFC 9112 6.1). */
+enum http_refusal http1_coding(const struct http1_section *s, int minor);
+
 /* Does llhttp, strict, read the head the same way: start line, every field's place and end, framing, no byte left? */
 bool http1_second_opinion(const struct http1_opinion *ours);
 

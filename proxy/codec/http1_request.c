@@ -94,13 +94,10 @@ static enum http_refusal request_host(struct http1_request *req, const struct ht
 }
 
 static enum http_refusal request_framing(struct http1_request *req, const struct http1_section *s) {
+    enum http_refusal refusal = http1_coding(s, req->minor);
+    if (refusal)
+        return refusal;
     if (s->codings) {
-        if (s->lengths)
-            return HTTP_REFUSED_LENGTH_AND_CODING;
-        if (req->minor == 0)
-            return HTTP_REFUSED_CODING_1_0;
-        if (s->codings > 1 || !slice_caseeq(s->transfer_encoding->value, SLICE("chunked")))
-            return HTTP_REFUSED_CODING;
         req->framing = HTTP_BODY_CHUNKED;
     } else if (s->lengths) {
         req->framing = HTTP_BODY_LENGTH;

@@ -22,14 +22,9 @@ static enum http_refusal status_line(struct http1_response *resp, struct slice l
 /* RFC 9112 6.3, in its order. */
 static enum http_refusal response_framing(struct http1_response *resp, const struct http1_section *s,
                                           struct slice method) {
-    if (s->codings) {
-        if (s->lengths)
-            return HTTP_REFUSED_LENGTH_AND_CODING;
-        if (resp->minor == 0)
-            return HTTP_REFUSED_CODING_1_0;
-        if (s->codings > 1 || !slice_caseeq(s->transfer_encoding->value, SLICE("chunked")))
-            return HTTP_REFUSED_CODING;
-    }
+    enum http_refusal refusal = http1_coding(s, resp->minor);
+    if (refusal)
+        return refusal;
     bool tunnel = slice_eq(method, SLICE("CONNECT")) && resp->status / 100 == 2;
     if (slice_eq(method, SLICE("HEAD")) || resp->status < 200 || resp->status == 204 || resp->status == 304 ||
         tunnel) {
