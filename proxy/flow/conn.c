@@ -221,7 +221,7 @@ static void conn_on_silence(struct io *io) {
         conn_close(conn);
 }
 
-static void conn_on_failed(struct io *io, int err) {
+void conn_on_failed(struct io *io, int err) {
     struct conn *conn = io->arg;
     (void)err;
     engine_reap(conn->box->engine);

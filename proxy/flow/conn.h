@@ -123,6 +123,9 @@ struct target_identity conn_identity(const struct conn *conn, enum http1_form fo
 
 void conn_enter(struct conn *conn, enum conn_state state);
 
+/* For io_events.failed, whoever has the word: a client that takes nothing any more has none to listen for either. */
+void conn_on_failed(struct io *io, int err);
+
 /* ---- conn_tls.c ---- */
 
 /* `hello` are the first bytes: TLS begins. */

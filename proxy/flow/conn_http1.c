@@ -337,13 +337,6 @@ static void h1_on_drained(struct io *io) {
     }
 }
 
-static void h1_on_failed(struct io *io, int err) {
-    struct conn *conn = io->arg;
-    (void)err;
-    engine_reap(conn->box->engine);
-    conn_close(conn);
-}
-
 static void h1_on_timeout(struct io *io) {
     struct conn *conn = io->arg;
     engine_reap(conn->box->engine);
@@ -364,7 +357,7 @@ static void h1_on_timeout(struct io *io) {
 const struct io_events conn_http1_events = {
     .readable = h1_on_readable,
     .drained = h1_on_drained,
-    .failed = h1_on_failed,
+    .failed = conn_on_failed,
     .timeout = h1_on_timeout,
 };
 

@@ -193,13 +193,6 @@ static void h2_on_drained(struct io *io) {
     h2_pump(conn->h2);
 }
 
-static void h2_on_failed(struct io *io, int err) {
-    struct conn *conn = io->arg;
-    (void)err;
-    engine_reap(conn->box->engine);
-    conn_close(conn);
-}
-
 /* ---- reading ---- */
 
 void h2_fail(struct h2 *h2, uint32_t error, const char *code, const char *why) {
@@ -240,7 +233,7 @@ static void h2_on_readable(struct io *io) {
 static const struct io_events h2_events = {
     .readable = h2_on_readable,
     .drained = h2_on_drained,
-    .failed = h2_on_failed,
+    .failed = conn_on_failed,
     .timeout = h2_on_timeout,
 };
 

@@ -344,16 +344,9 @@ static void tunnel_on_timeout(struct io *io) {
     conn_refuse(conn, "handshake-timeout", "the ClientHello took too long");
 }
 
-static void tunnel_on_failed(struct io *io, int err) {
-    struct conn *conn = io->arg;
-    (void)err;
-    engine_reap(conn->box->engine);
-    conn_close(conn);
-}
-
 static const struct io_events tunnel_hello_events = {
     .readable = tunnel_on_hello,
-    .failed = tunnel_on_failed,
+    .failed = conn_on_failed,
     .timeout = tunnel_on_timeout,
 };
 
@@ -364,5 +357,5 @@ static void tunnel_on_nothing(struct io *io) {
 /* While the upstream is connected to, nothing is read. */
 static const struct io_events tunnel_wait_events = {
     .readable = tunnel_on_nothing,
-    .failed = tunnel_on_failed,
+    .failed = conn_on_failed,
 };
