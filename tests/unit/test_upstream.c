@@ -262,6 +262,13 @@ static void old_tls(void **state) {
 
 /* --- addresses (C10, M13) ----------------------------------------------------------------------------- */
 
+/* … whatever the policy says of where it may lead. */
+static void must_refuse(struct rig *g, const char *host, uint16_t port, struct upstream_options options) {
+    start(g, URL_HTTP, host, port, options);
+    assert_true(loop_until(g->base, called, g, LOOP_PATIENCE) && !g->link);
+    assert_int_equal(g->failure.reason, UPSTREAM_ADDRESS);
+}
+
 static void addresses(void **state) {
     static const char *const refused[] = {
         "127.0.0.1",
@@ -306,23 +313,13 @@ static void addresses(void **state) {
     must_fail(&g, URL_HTTP, "exeat.internal", s.port, UPSTREAM_SELF);
     must_fail(&g, URL_HTTP, "x.exeat.internal", s.port, UPSTREAM_SELF);
     /* a policy that names an address may mean a private one, and never more than that */
-    start(&g, URL_HTTP, "127.0.0.1", s.port, (struct upstream_options){.private_address = true});
-    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
-                g.failure.reason == UPSTREAM_ADDRESS);
-    start(&g, URL_HTTP, "both.test", s.port, (struct upstream_options){.private_address = true});
-    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
-                g.failure.reason == UPSTREAM_ADDRESS);
+    must_refuse(&g, "127.0.0.1", s.port, (struct upstream_options){.private_address = true});
+    must_refuse(&g, "both.test", s.port, (struct upstream_options){.private_address = true});
     /* nor does a name, or a network that reaches further than the addresses of its own kind */
     static const struct verdict_net all = {.bits = 0}, ten = {.address = {10}, .bits = 8};
-    start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.private_name = true});
-    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
-                g.failure.reason == UPSTREAM_ADDRESS);
-    start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &all, .nnets = 1});
-    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
-                g.failure.reason == UPSTREAM_ADDRESS);
-    start(&g, URL_HTTP, "here.test", s.port, (struct upstream_options){.nets = &ten, .nnets = 1});
-    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE) && !g.link &&
-                g.failure.reason == UPSTREAM_ADDRESS);
+    must_refuse(&g, "here.test", s.port, (struct upstream_options){.private_name = true});
+    must_refuse(&g, "here.test", s.port, (struct upstream_options){.nets = &all, .nnets = 1});
+    must_refuse(&g, "here.test", s.port, (struct upstream_options){.nets = &ten, .nnets = 1});
     assert_int_equal(s.count->accepted, 0);
     rig_close(&g);
     server_stop(&s);
