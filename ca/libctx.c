@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ca/openssl.h"
+
 /* --- what is passed on ---------------------------------------------------------------------------------- */
 
 /* Beginnings of names. An operation that is not here is passed on whole: it has few algorithms, or none is looked for. */
@@ -161,8 +163,8 @@ static OSSL_LIB_CTX *make(struct made *made, const char *provider, OSSL_provider
 
 OSSL_LIB_CTX *libctx_tls(void) {
     static bool asked;
-    if (!asked && is_standard())
-        make(&made_tls, "exeat-tls", init);
+    if (!asked && is_standard() && make(&made_tls, "exeat-tls", init))
+        openssl_random(made_tls.ctx);
     asked = true;
     return made_tls.ctx;
 }

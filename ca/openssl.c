@@ -1,6 +1,8 @@
 #include "ca/openssl.h"
 
 #include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/rand.h>
 #include <stdint.h>
 
 #include "base/block.h"
@@ -23,11 +25,20 @@ static void give(void *p, const char *file, int line) {
     block_give(p);
 }
 
+void openssl_random(OSSL_LIB_CTX *ctx) {
+    if (RAND_set_DRBG_type(ctx, "HASH-DRBG", NULL, NULL, "SHA256") != 1)
+        ERR_clear_error();
+}
+
 void openssl_begin(bool settings) {
     uint64_t options = OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS;
 #ifndef __SANITIZE_ADDRESS__ /* a search for leaks would find what it keeps */
     options |= OPENSSL_INIT_NO_ATEXIT;
 #endif
     CRYPTO_set_mem_functions(take, resize, give);
-    OPENSSL_init_crypto(options | (settings ? OPENSSL_INIT_LOAD_CONFIG : 0), NULL);
+    OPENSSL_init_crypto(options, NULL);
+    /* before the settings, which may have another one */
+    openssl_random(NULL);
+    if (settings)
+        OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CONFIG, NULL);
 }

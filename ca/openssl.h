@@ -2,6 +2,7 @@
 #ifndef CA_OPENSSL_H
 #define CA_OPENSSL_H
 
+#include <openssl/types.h>
 #include <stdbool.h>
 
 /*
@@ -11,5 +12,9 @@
  * `settings`: the host's (openssl.cnf) are read now, which is no longer possible once the process is confined.
  */
 void openssl_begin(bool settings);
+
+/* Part of it, for a further context: random numbers come from SP 800-90A's Hash_DRBG instead of its CTR_DRBG, at the same cost. That one
+ * has OpenSSL make ready all ciphers that there are, to take one of them: half a millisecond of the first connection, and 140 KiB. */
+void openssl_random(OSSL_LIB_CTX *ctx);
 
 #endif
