@@ -9,7 +9,7 @@
  */
 void heap_give_back(void);
 
-/* Gives back all that is free, once, where a process has begun and what it will be is there. */
+/* Gives back all that is free, where a process has begun and most of what it will need is there. */
 void heap_settle(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "netns/names.h"
 #include "proxy/flow/engine.h"
@@ -215,6 +216,16 @@ int prepare(const struct config *config, struct prepared *p, struct buf *out) {
     if (r == 0)
         warn_of_no_vault(p);
     return r;
+}
+
+void prepare_settle(struct prepared *p) {
+    policy_free(p->sandbox.policy);
+    p->sandbox.policy = NULL;
+    vault_free(p->vault);
+    p->vault = NULL;
+    buf_release(&p->vault_text);
+    buf_release(&p->extra);
+    heap_settle();
 }
 
 void prepare_release(struct prepared *p) {

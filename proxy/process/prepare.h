@@ -51,6 +51,9 @@ struct prepared {
 int prepare(const struct config *config, struct prepared *p, struct buf *out);
 void prepare_release(struct prepared *p);
 
+/* Gives back what only a start needs, policy, vault and texts among it, once the command runs: it may be most of the heap. */
+void prepare_settle(struct prepared *p);
+
 /* Reads the host's roots: apart, for it takes as long as all of the above, and neither keeper nor init waits for them. 0, ERR_LIMIT,
  * ERR_NOMEM or ERR_IO. */
 int prepare_roots(struct prepared *p, struct errmsg *msg);

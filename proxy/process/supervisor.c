@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/heap.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "netns/doctor.h"
@@ -278,7 +277,7 @@ static void run_if_ready(struct supervisor *s) {
     int r = run_command(s, &msg);
     if (r == 0) {
         enter(s, PHASE_RUNNING);
-        heap_settle(); /* of the roots, some hundred KiB */
+        prepare_settle(&s->prepared);
     }
     if (r == 0 || !msg.text[0]) /* a worker is gone: on_failed follows with the reason */
         return;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/ulid.h"
@@ -439,6 +440,7 @@ static int add_sandbox(struct worker_process *w, struct msg_in *m) {
     }
     s->next = w->sandboxes;
     w->sandboxes = s;
+    heap_settle(); /* a policy is read by way of much that is not kept */
     return 0;
 }
 
