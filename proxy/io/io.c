@@ -255,6 +255,31 @@ static void io_ready(struct io *io, int err) {
         io->events->ready(io, err);
 }
 
+/* Does the peer's next flight end the handshake, of TLS 1.3 at least? What we say to it, a client's Finished or a server's
+ * ticket, nobody waits for: it shares a packet with what follows. */
+static bool io_shakes_last(const struct io *io) {
+    OSSL_HANDSHAKE_STATE state = SSL_get_state(io->ssl);
+    return state == TLS_ST_CW_CLNT_HELLO || state == TLS_ST_EARLY_DATA;
+}
+
+/* … which is a client's request, now, or the answer to one that has come along; else nothing is known to follow. */
+static void io_shaken(struct io *io) {
+    bool answers = SSL_is_server(io->ssl), asked = io_holds_bytes(io);
+    io_enter(io, IO_OPEN);
+    io_want_read(io);
+    io_ready(io, 0);
+    if (io->state != IO_OPEN)
+        return;
+    if (!answers)
+        (void)io_flush_soon(io);
+    else if (!asked)
+        io_raw_push(io);
+    if (buf_len(&io->queue) > 0)
+        io_want_write(io);
+    if (io_holds_bytes(io))
+        event_active(&io->rd, EV_READ, 0);
+}
+
 static void io_shake(struct io *io) {
     if (io->suspended)
         return;
@@ -268,18 +293,15 @@ static void io_shake(struct io *io) {
         return;
     }
     io_forget_errors();
+    io->more = io_shakes_last(io);
     r = SSL_do_handshake(io->ssl);
+    io->more = false;
     io_raw_settle(io);
     if (r == 1) {
-        io_enter(io, IO_OPEN);
-        io_want_read(io);
-        io_ready(io, 0);
-        if (io->state == IO_OPEN && buf_len(&io->queue) > 0)
-            io_want_write(io);
-        if (io->state == IO_OPEN && io_holds_bytes(io))
-            event_active(&io->rd, EV_READ, 0);
+        io_shaken(io);
         return;
     }
+    io_raw_push(io);
     switch (SSL_get_error(io->ssl, r)) {
     case SSL_ERROR_WANT_READ: io_want_read(io); return;
     case SSL_ERROR_WANT_WRITE: io_want_write(io); return;
