@@ -164,6 +164,24 @@ static bool h2_tell_drained(struct h2 *h2) {
     return told;
 }
 
+/* Counts what waits for the client. True: it is much, and all that waits in the sandbox is too much: some clients do not read. */
+static bool h2_hoards(struct h2 *h2) {
+    struct box *box = h2->conn->box;
+    size_t unread = io_queued(h2->conn->io) + nghttp2_session_get_outbound_queue_size(h2->session) * H2_ITEM;
+    for (struct h2_stream *s = h2->streams; s; s = s->next)
+        unread += buf_len(&s->out.bytes);
+    box->unread += unread - h2->unread;
+    h2->unread = unread;
+    return unread >= IO_HIGH && box->unread > box->engine->config.limits.sandbox_unread;
+}
+
+static void h2_refuse_hoard(struct conn *conn) {
+    char why[128];
+    snprintf(why, sizeof why, "the sandbox's clients leave more than %zu MiB of HTTP/2 unread",
+             conn->box->engine->config.limits.sandbox_unread >> 20);
+    conn_refuse(conn, "http2-unread", why);
+}
+
 void h2_pump(struct h2 *h2) {
     struct conn *conn = h2->conn;
     if (h2->busy || h2->pumping || conn->state != CONN_HTTP)
@@ -179,7 +197,9 @@ void h2_pump(struct h2 *h2) {
     h2->pumping = false;
     if (conn->state != CONN_HTTP)
         return;
-    if (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
+    if (h2_hoards(h2))
+        h2_refuse_hoard(conn);
+    else if (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
         conn_linger(conn, H2_PILE); /* what it still sends must not take the GOAWAY away */
     else if (nghttp2_session_get_outbound_queue_size(h2->session) >= H2_QUEUED)
         io_pause(conn->io); /* the io is full: on_drained goes on */
@@ -300,6 +320,8 @@ void conn_http2_drain(struct conn *conn) {
 void conn_http2_over(struct conn *conn) {
     struct h2 *h2 = conn->h2;
     h2->busy++; /* for good */
+    h2->conn->box->unread -= h2->unread;
+    h2->unread = 0;
     for (struct h2_stream *s = h2->streams; s; s = s->next)
         if (s->x)
             xchg_conn_gone(s->x);

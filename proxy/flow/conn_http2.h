@@ -35,6 +35,7 @@
 #define H2_AWAKE_MS 1000 /* without a stream and without a byte, until the session's memory goes to sleep */
 #define H2_PILE     (256u << 10) /* bytes that are still read of a client behind the last frame to it */
 #define H2_QUEUED   1000 /* frames for a client that reads nothing, from which nothing is read of it */
+#define H2_ITEM     256  /* bytes of memory that such a frame takes, roughly */
 
 /*
  *     H2_OPEN --> H2_ENDING --> H2_FAILED
@@ -88,6 +89,7 @@ struct h2 {
     nghttp2_session *session;
     struct h2_stream *streams;
     size_t nstreams;
+    size_t unread;       /* bytes that wait for the client, as they count in the sandbox's */
     unsigned busy;       /* see above */
     bool pumping;        /* h2_pump is at work */
     uint64_t idle_since; /* monotonic ms: when the last stream went */

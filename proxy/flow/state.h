@@ -52,6 +52,7 @@ struct box {
     struct shown *shown; /* objects of git's that it may ask for */
     struct limits *limits;
     size_t nstreams;     /* of HTTP/2, on all connections */
+    size_t unread;       /* bytes that wait on these for their clients */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
 
