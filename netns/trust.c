@@ -289,6 +289,20 @@ static int names_resolver(struct trust *t) {
     return r ? r : lay_over(t, "/etc/resolv.conf", source);
 }
 
+/*
+ * The C library's own table is older than RFC 6724 (2.1) and prefers a ULA to IPv4, as nobody else does: musl and Go have this
+ * one. Both addresses of a name lead to the same listener here, and IPv4 is the shorter way.
+ */
+static int names_preference(struct trust *t) {
+    static const char table[] = "# exeat: RFC 6724, 2.1\n"
+                                "precedence ::1/128 50\nprecedence ::/0 40\nprecedence ::ffff:0:0/96 35\n"
+                                "precedence 2002::/16 30\nprecedence 2001::/32 5\nprecedence fc00::/7 3\n"
+                                "precedence ::/96 1\nprecedence fec0::/10 1\nprecedence 3ffe::/16 1\n";
+    char source[PATH_MAX];
+    int r = stage_file(t->stage, NULL, SLICE(table), 0444, source, t->msg);
+    return r ? r : lay_over(t, "/etc/gai.conf", source);
+}
+
 /* Only what names loopback stays: other hosts must get the address that stands for their name. */
 static void keep_local(struct slice text, const char *self, struct buf *out) {
     bool named = false, more = true;
@@ -344,6 +358,8 @@ int trust_setup(const struct wire_trust *what, bool root, struct stage *stage, s
         r = trust_overlays(&t);
     if (r == 0)
         r = names_resolver(&t);
+    if (r == 0)
+        r = names_preference(&t);
     if (r == 0)
         r = names_hosts(&t);
     return r;

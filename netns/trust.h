@@ -6,7 +6,8 @@
 #include "netns/wire.h"
 
 /* Lays the bundle over the system's PEM bundles, puts our root into its directories of hashed certificates, lays the overlays
- * (Java key stores), a resolv.conf that names 127.0.0.1 alone and an /etc/hosts with only what is local. `root`: all ids are mapped. */
+ * (Java key stores), a resolv.conf that names 127.0.0.1 alone, a gai.conf by which a name's IPv4 address comes first (where there
+ * is one), and an /etc/hosts with only what is local. `root`: all ids are mapped. */
 int trust_setup(const struct wire_trust *what, bool root, struct stage *stage, struct errmsg *msg) MUST_CHECK;
 
 #endif

@@ -56,6 +56,16 @@ def every_question_has_its_answer(_t):
 
 
 @tap.test
+def a_names_address_of_ipv4_comes_first_and_what_is_local_is_as_outside(_t):
+    if not os.path.exists("/etc/gai.conf"):
+        tap.skip("the C library's own order stays where there is no /etc/gai.conf to lay one over")
+    r = exeat.run(None, "getent ahosts a.test | awk '{print $1}'; echo; getent ahosts localhost | head -n 1")
+    addresses, local = r.out.split("\n\n")
+    tap.ok(":" not in addresses.split()[0] and ":" in addresses.split()[-1], addresses)
+    tap.equal(local.strip(), work.sh("sh", "-c", "getent ahosts localhost | head -n 1").strip())
+
+
+@tap.test
 def no_question_is_asked_outside_for_what_is_denied(t):
     if not work.is_root():
         tap.skip("needs root to prepare")
