@@ -247,7 +247,6 @@ static int path_encoded(struct path_reader *r, unsigned char c, struct buf *out,
         if ((e = segment_end(r, msg)))
             return e;
         segment_begin(r);
-        r->flags |= URL_PATH_ENCODED_SLASH;
     } else if ((e = segment_char(r, c, msg))) {
         return e;
     }

@@ -64,9 +64,8 @@ int url_host_parse(struct slice raw, struct url_host *out, struct errmsg *msg) M
 int url_authority_parse(struct slice raw, uint16_t default_port, struct url_host *out, uint16_t *port,
                         struct errmsg *msg) MUST_CHECK;
 
-/* Two notes about a path that has passed. */
-#define URL_PATH_ENCODED_SLASH 1u /* holds "%2F", which only a rule that spells it may match */
-#define URL_PATH_EMPTY_SEGMENT 2u /* holds "//" behind its first character: judged in both readings */
+/* A note about a path that has passed. */
+#define URL_PATH_EMPTY_SEGMENT 1u /* holds "//" behind its first character: judged in both readings */
 
 /*
  * Appends the canonical form of an absolute path (no query) to `out`: unreserved characters decoded, hexadecimal
@@ -77,7 +76,7 @@ int url_authority_parse(struct slice raw, uint16_t default_port, struct url_host
  * '%' without two hexadecimal digits; "%25" before two digits that would decode to an unreserved character, a
  * slash, a backslash, a percent sign or a control character (double encoding); overlong UTF-8.
  * What people need passes: "/@scope%2Fname", "/!azure/x/@v/list", '+', '~', ':', ';' elsewhere.
- * *flags (may be NULL) is set to the notes above. Returns 0, ERR_PARSE, ERR_AMBIGUOUS, ERR_LIMIT or ERR_NOMEM.
+ * *flags (may be NULL) is set to that note, or 0. Returns 0, ERR_PARSE, ERR_AMBIGUOUS, ERR_LIMIT or ERR_NOMEM.
  */
 int url_path_canonical(struct slice raw, struct buf *out, unsigned *flags, struct errmsg *msg) MUST_CHECK;
 

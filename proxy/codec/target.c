@@ -128,7 +128,7 @@ static int read_path(struct target *out, const struct http1_request *req, struct
     }
     struct slice raw;
     url_target_split(req->origin, &raw, &out->query, &out->has_query);
-    int r = url_path_canonical(raw, path_buf, &out->flags, &out->error);
+    int r = url_path_canonical(raw, path_buf, NULL, &out->error);
     if (r) {
         out->refusal = TARGET_REFUSED_PATH;
         return r;

@@ -43,7 +43,6 @@ struct target {
     bool connect;       /* CONNECT host:port: no path; what comes inside is judged by itself */
     bool asterisk;      /* OPTIONS *: path is "*" */
     struct slice path;  /* canonical, in `buf` */
-    unsigned flags;     /* URL_PATH_… */
     struct slice query; /* as received, without '?' */
     bool has_query;
     struct slice origin; /* path and query as received, what goes upstream */

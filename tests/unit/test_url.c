@@ -147,7 +147,7 @@ static void test_path_accepts(void **state) {
         {"/ok/x", "/ok/x", 0},
         {"/%6fk/", "/ok/", 0},
         {"/%7Euser/%2d%5f", "/~user/-_", 0},
-        {"/@scope%2fname", "/@scope%2Fname", URL_PATH_ENCODED_SLASH},
+        {"/@scope%2fname", "/@scope%2Fname", 0},
         {"/@scope/name", "/@scope/name", 0},
         {"/!azure/x/@v/list", "/!azure/x/@v/list", 0},
         {"/pool/main/g/g++/g++_4:12.2.0-3~deb12_amd64.deb", "/pool/main/g/g++/g++_4:12.2.0-3~deb12_amd64.deb",
@@ -165,7 +165,7 @@ static void test_path_accepts(void **state) {
         {"/a|b{c}", "/a%7Cb%7Bc%7D", 0},
         {"/100%25", "/100%25", 0},
         {"/100%25%20", "/100%25%20", 0},
-        {"/a%2F%2Fb", "/a%2F%2Fb", URL_PATH_ENCODED_SLASH},
+        {"/a%2F%2Fb", "/a%2F%2Fb", 0},
         {"/x:*(!')&=,$", "/x:*(!')&=,$", 0},
     };
     (void)state;
