@@ -131,6 +131,7 @@ static int load_script(const struct tool *t, const char *file, struct policy **o
 
 /* --- one file ---------------------------------------------------------------------------------------------- */
 
+/* Expectations are those of files that could be tested. */
 struct totals {
     size_t files, proofs, failed, broken;
 };
@@ -148,13 +149,15 @@ static int test_file(struct tool *t, const char *file, struct totals *totals, st
                                           : tool_load_quietly(t, &file, 1, &p, &diags);
     bool broken = r < 0 && (r != ERR_PARSE || diags.n + diags.dropped > diags.failed);
     totals->files++;
-    totals->proofs += diags.proofs;
-    totals->failed += diags.failed;
     totals->broken += broken;
+    totals->proofs += broken ? 0 : diags.proofs;
+    totals->failed += broken ? 0 : diags.failed;
     if (j) {
         json_open_object(j);
         json_key(j, "file");
         json_cstring(j, file);
+        json_key(j, "tested");
+        json_bool(j, !broken);
         json_key(j, "expectations");
         json_u64(j, diags.proofs);
         json_key(j, "failed");
@@ -204,11 +207,16 @@ int command_policy_test(int argc, char **argv) {
         json_u64(&j, totals.proofs);
         json_key(&j, "failed");
         json_u64(&j, totals.failed);
+        json_key(&j, "not_tested");
+        json_u64(&j, totals.broken);
         json_close(&j);
         buf_putc(&t.out, '\n');
     } else if (totals.files > 1) {
-        buf_printf(&t.out, "%zu files: %zu expectations, %zu failed\n", totals.files, totals.proofs,
+        buf_printf(&t.out, "%zu files: %zu expectations, %zu failed", totals.files, totals.proofs,
                    totals.failed);
+        if (totals.broken)
+            buf_printf(&t.out, "; %zu not tested", totals.broken);
+        buf_putc(&t.out, '\n');
     }
     return tool_end(&t, totals.broken ? TOOL_TROUBLE : totals.failed ? TOOL_FINDINGS : EXIT_SUCCESS);
 }

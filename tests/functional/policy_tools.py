@@ -123,6 +123,15 @@ def test_proves_and_counts():
     tap.equal(r.code, 1)
     tap.equal((json.loads(r.out)["failed"], json.loads(r.out)["files"][0]["errors"][0]["line"]), (1, 3))
     tap.equal(policy(folder, "test", "@broken.policy-test").code, 2)
+    # of what was not tested nothing counts as proved, and the sum says that it was not
+    r = policy(folder, "test", "--set", "repo=q", "@p.policy", "@fails.policy", "@broken.policy-test")
+    tap.equal(r.code, 2)
+    tap.contains(r.out, "fails.policy: not tested")
+    tap.contains(r.out, "3 files: 1 expectations, 0 failed; 2 not tested\n")
+    r = policy(folder, "test", "--json", "@p.policy", "@fails.policy")
+    report = json.loads(r.out)
+    tap.equal([f["tested"] for f in report["files"]], [False, True])
+    tap.equal((r.code, report["expectations"], report["failed"], report["not_tested"]), (2, 2, 1, 1))
 
 
 @tap.test
