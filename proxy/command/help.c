@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/version.h"
 #include "proxy/command/commands.h"
 
 static void print_help(void) {
@@ -12,7 +13,8 @@ static void print_help(void) {
     for (const struct command *c = commands; c->name; c++)
         printf("  %-10s %s\n", c->name, c->help);
     puts("\n"
-         "'exeat COMMAND --help' tells more; so do exeat(1), exeat-policy(5) and exeat-credentials(5).");
+         "'exeat COMMAND --help' tells more; so do exeat(1), exeat-policy-tools(1), exeat-policy(5) and "
+         "exeat-credentials(5).");
 }
 
 /* "exeat help run" is "exeat run --help". */
@@ -38,6 +40,6 @@ int command_help(int argc, char **argv) {
 int command_version(int argc, char **argv) {
     (void)argc;
     (void)argv;
-    puts("exeat " PACKAGE_VERSION);
+    printf("exeat %s\n", version_build);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
 }
