@@ -156,6 +156,7 @@ static void rig_records(void) {
         must(msg_parse(&m, bytes.p, bytes.n) == 0, "a message that can't be read");
         rig_record(&m);
     }
+    ring_done(records);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/block.h"
 #include "base/buf.h"
 
 static char dir[2][64];
@@ -31,7 +32,7 @@ static inline struct slice load(unsigned which, const char *name) {
 }
 
 static inline void unload(struct slice s) {
-    free((void *)(uintptr_t)s.p);
+    block_give((void *)(uintptr_t)s.p); /* a buffer's */
 }
 
 /* Runs the script once for each hash: $1 is a folder of its own, $2 the hash's name. */
