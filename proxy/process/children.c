@@ -18,8 +18,9 @@
 #include "proxy/process/state.h"
 #include "proxy/record/ring.h"
 
-#define OUT_MAX  MSG_MAX
-#define CAUSE_MS 500 /* until the death of a process shows whose sockets have closed */
+#define OUT_MAX       MSG_MAX
+#define FOLLOWERS_MAX 3   /* scribes in place of one that was killed */
+#define CAUSE_MS      500 /* until the death of a process shows whose sockets have closed */
 
 static uint8_t out_memory[OUT_MAX]; /* one loop, one message at a time */
 
@@ -181,6 +182,8 @@ static int connect_worker(struct children *c, struct child *role, uint32_t i, en
         return r;
     r = send_peer(role, i, pair[0], which == IPC_PEER_SCRIBE ? c->rings[i] : NULL);
     close(pair[0]);
+    if (c->peers[i][which] >= 0) /* of a scribe that followed on another, and was killed as well */
+        close(c->peers[i][which]);
     c->peers[i][which] = pair[1];
     return r;
 }
@@ -455,15 +458,15 @@ static void tell_cause(struct children *c) {
 }
 
 /* A scribe that died leaves records in the rings, and the workers put more there until they end, which they do since it is gone.
- * Another one writes them. */
-static void follow_scribe(struct child *scribe) {
+ * Another one writes them, and if that is killed a further one; not for ever, for a record could be what kills them. */
+static void follow_scribe(struct child *scribe, int status) {
     struct children *c = scribe->all;
     struct errmsg msg = {""};
-    if (c->followed)
-        return;
-    c->followed = true;
     state_end_line(c->prepared->log_fd);
-    int r = start_at(c, scribe, ROLE_SCRIBE, 0, &msg);
+    int r = c->followers < FOLLOWERS_MAX && WIFSIGNALED(status)
+                ? start_at(c, scribe, ROLE_SCRIBE, 0, &msg)
+                : errmsg_set(&msg, ERR_LIMIT, "one that followed on it has ended, too");
+    c->followers++;
     if (r == 0 && (r = start_scribe(c, scribe, true)) < 0)
         errmsg_set(&msg, r, "%s", err_text(r));
     if (r < 0)
@@ -478,8 +481,9 @@ static void child_gone(struct child *child, int status) {
     bool expected = before >= CHILD_ENDING;
     child_enter(child, CHILD_GONE);
     channel_close(&child->ctl);
-    if (role == ROLE_SCRIBE && before != CHILD_STARTING && before != CHILD_DRAINED && WIFSIGNALED(status))
-        follow_scribe(child);
+    bool left = c->followers || (before != CHILD_STARTING && WIFSIGNALED(status));
+    if (role == ROLE_SCRIBE && before != CHILD_DRAINED && left)
+        follow_scribe(child, status);
     if (!expected && WIFEXITED(status) && WEXITSTATUS(status) == ROLE_PEER_GONE)
         tell_cause(c);
     expected = expected || c->failed;

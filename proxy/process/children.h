@@ -7,8 +7,9 @@
  * needs to begin; `ready` follows when all are confined, or `failed`, with the reason, when anyone ends, breaks the protocol or can't begin.
  *
  * A scribe that is killed takes no record with it: what workers have put into the rings, and put there until they end, is
- * written by another one, to the file alone, before all ends. Only what the first had written and not yet let go of, a piece of a
- * ring at most, would then be there twice.
+ * written by another one, to the file alone, before all ends. If that is killed, a further one does so, up to three; then it is said
+ * that some may be missing. Only what one of them had written and not yet let go of, a piece of a ring at most, would then be there
+ * twice.
  */
 #ifndef PROXY_PROCESS_CHILDREN_H
 #define PROXY_PROCESS_CHILDREN_H
@@ -66,9 +67,9 @@ struct children {
     void *arg;
     struct child list[CHILDREN_MAX];
     size_t n;
-    bool draining;                    /* children_drain was called */
-    bool failed;                      /* `failed` was called */
-    bool followed;                    /* the scribe died, and another one follows on it */
+    bool draining;      /* children_drain was called */
+    bool failed;        /* `failed` was called */
+    unsigned followers; /* scribes in place of one that died, which it has been tried to start */
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
     /* for their records; kept for a scribe that follows on one that died */
     struct ring *rings[CONFIG_WORKERS_MAX];
