@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -7,6 +8,7 @@
 #include "netns/doctor.h"
 #include "proxy/command/commands.h"
 #include "proxy/command/options.h"
+#include "proxy/process/spawn.h"
 
 struct doctor {
     bool json, help;
@@ -91,6 +93,27 @@ static int print_json(const struct doctor_report *report) {
     return good ? 0 : ERR_IO;
 }
 
+/* Are the programs of exeat's roles there, and to be trusted? One finding for all; of several that are not it names the first. */
+static void check_programs(struct doctor_report *report) {
+    static const char *const parts[] = {"init", "keeper", "worker", "scribe"};
+    if (report->n == DOCTOR_FINDINGS_MAX)
+        return;
+    struct doctor_finding *f = &report->list[report->n++];
+    *f = (struct doctor_finding){.severity = DOCTOR_OK, .what = "programs of exeat's own"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && f->severity == DOCTOR_OK; i++) {
+        char path[PATH_MAX];
+        struct errmsg msg;
+        int fd = spawn_open(parts[i], path, &msg);
+        if (fd >= 0) {
+            close(fd);
+            continue;
+        }
+        f->severity = DOCTOR_ERROR;
+        snprintf(f->why, sizeof f->why, "%s", msg.text);
+        report->errors++;
+    }
+}
+
 int command_doctor(int argc, char **argv) {
     struct doctor options = {false, false};
     struct errmsg msg;
@@ -114,6 +137,7 @@ int command_doctor(int argc, char **argv) {
     }
     static struct doctor_report report;
     doctor_check(&report);
+    check_programs(&report);
     if (options.json ? print_json(&report) < 0 : (print_text(&report), fflush(stdout) != 0))
         return EXIT_FAILED;
     return report.errors ? EXIT_FINDINGS : EXIT_SUCCESS;

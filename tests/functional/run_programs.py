@@ -97,6 +97,10 @@ def one_that_is_missing():
         program = copy()
         os.unlink("%s-%s" % (program, part))
         refused(program, part, "No such file or directory")
+        process = work.popen([program, "doctor"], user=exeat.as_user(), cwd="/", stdin=-3, stdout=-1, stderr=-1)
+        out, _ = process.communicate(timeout=60)
+        tap.equal(process.returncode, 1)
+        tap.contains(out.decode(), "error  programs of exeat's own\n       exeat-%s is a part of exeat and can't be used:" % part)
 
 
 @tap.test
