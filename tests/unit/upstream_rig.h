@@ -188,10 +188,14 @@ struct exchange {
 static inline void on_exchange_readable(struct io *io) {
     struct exchange *x = io->arg;
     size_t got;
-    int r = io_read(io, x->answer + x->n, sizeof x->answer - 1 - x->n, &got);
-    x->n += got;
-    x->answer[x->n] = 0;
-    x->ended = x->ended || r == ERR_EOF || strstr(x->answer, "\r\n\r\nok");
+    int r = 0;
+    /* byte by byte: what comes behind the answer is for whoever has the connection next */
+    while (r == 0 && !x->ended) {
+        r = io_read(io, x->answer + x->n, x->n < sizeof x->answer - 1, &got);
+        x->n += got;
+        x->answer[x->n] = 0;
+        x->ended = r == ERR_EOF || strstr(x->answer, "\r\n\r\nok");
+    }
 }
 
 static inline bool exchanged(void *arg) {

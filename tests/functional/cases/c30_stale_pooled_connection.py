@@ -169,7 +169,7 @@ def on_a_kept_connection(t, method, last, body=b""):
         c = tls("a.test")
         report([c.get("/kept").status for _ in range(2)])
         c.send(b"%%s /last HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: %%d\\r\\n\\r\\n" %% (%r, %d))
-        threading.Thread(target=c.send, args=(b"b" * %d,), daemon=True).start()
+        c.send(b"b" * %d)
         a = c.answer()
         report(a.status, a.whole)
     ''' % (method.encode(), len(body), len(body)), resolve=server.resolve("a.test"), upstream_ca=pki.ca)
