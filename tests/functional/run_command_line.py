@@ -31,7 +31,7 @@ def help_and_version():
             tap.contains(r.out, word)
     r = exeat.call("--version")
     tap.equal(r.code, 0)
-    tap.ok(re.fullmatch(r"exeat \d+\.\d+\.\d+\n", r.out), r.out)
+    tap.ok(re.fullmatch(r"exeat \d+\.\d+\.\d+ \(build [0-9a-f]{16}\)\n", r.out), r.out)
     tap.equal(exeat.call("version").out, r.out)
 
 

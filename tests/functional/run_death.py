@@ -81,6 +81,7 @@ def a_scribe_that_is_killed_takes_no_record_with_it():
                 roles.kill(scribe, signal.SIGSTOP)
                 time.sleep(0.7)
             roles.kill(scribe)
+            sandbox.cut = 1
             r = sandbox.wait(20)
         tap.equal(r.code, 125)
         tap.contains(r.err, "exeat: the scribe was ended by signal 9")
@@ -112,6 +113,7 @@ def scribes_that_are_killed_one_after_the_other():
                     killed.add(scribe)
                     time.sleep(random.random() * 0.005)
                     roles.kill(scribe)
+            sandbox.cut = len(killed)
             r = sandbox.wait(30)
         tap.note(limit, len(killed), r.err)
         tap.equal(r.code, 125)

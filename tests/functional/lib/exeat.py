@@ -40,13 +40,13 @@ def program():
 class Result:
     """What a run has left."""
 
-    def __init__(self, code, out, err, log, home, seconds):
+    def __init__(self, code, out, err, log, home, seconds, cut=0):
         self.code = code
         self.raw_out = out
         self.raw_err = err
         self.out = out.decode("utf-8", "replace")
         self.err = err.decode("utf-8", "replace")
-        self.decisions = read_log(log)
+        self.decisions = read_log(log, cut)
         self.home = home
         self.log = log
         self.seconds = seconds
@@ -88,13 +88,21 @@ def select(records, event=None, **fields):
     return [r for r in records if fits(r)]
 
 
-def read_log(path):
-    """The complete lines of a log of decisions."""
+def read_log(path, cut=0):
+    """The complete lines of a log of decisions. Up to `cut` of them may be cut off: who wrote them was killed."""
     if not os.path.exists(path):
         return []
     with open(path, "rb") as f:
         lines = f.read().split(b"\n")
-    return [json.loads(line) for line in lines[:-1]]
+    found = []
+    for line in lines[:-1]:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            cut -= 1
+            if cut < 0:
+                raise
+    return found
 
 
 def environment(home, extra=None):
@@ -138,6 +146,7 @@ class Sandbox:
             args += ["--resolve", entry]
         args += list(flags) + ["--"] + list(command)
         self.args = program_args or args
+        self.cut = 0  # for read_log
         self.began = time.monotonic()
         self.process = work.popen(self.args, user=_user(user), cwd=cwd or self.home, env=environment(self.home, env),
                                   stdin=stdin, stdout=stdout, stderr=stderr, **popen)
@@ -172,7 +181,7 @@ class Sandbox:
             r = Result(-9, out or b"", err or b"", self.log, self.home, time.monotonic() - self.began)
             raise AssertionError("exeat run took longer than %g s: %s" % (timeout, r)) from None
         return Result(self.process.returncode, out or b"", err or b"", self.log, self.home,
-                      time.monotonic() - self.began)
+                      time.monotonic() - self.began, self.cut)
 
     def __enter__(self):
         return self
