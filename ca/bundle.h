@@ -36,9 +36,8 @@ struct ca_read {
  *   2. OpenSSL's default file;
  *   3. the files of the known distributions (Debian, Fedora, SUSE, Alpine, Arch, NixOS);
  *   4. OpenSSL's default directory, then /etc/ssl/certs: every certificate in it.
- * `read` is a record of the files, for further calls that append to the
- * same `pem`, or NULL. *count (may be NULL) gets the number; 0 is no error: a minimal container has none. What can't be read as a
- * certificate is left out. Returns 0, ERR_LIMIT, ERR_NOMEM, or ERR_IO with a message when SSL_CERT_FILE names
+ * `read` is a record of the files, for further calls that append to the same `pem`, or NULL. *count (may be NULL) gets
+ * the number; 0 is no error: a minimal container has none. What can't be read as a certificate is left out. Returns 0, ERR_LIMIT, ERR_NOMEM, or ERR_IO with a message when SSL_CERT_FILE names
  * what can't be read.
  */
 int ca_system_roots(struct buf *pem, struct ca_read *read, size_t *count, struct errmsg *msg);

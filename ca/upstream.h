@@ -22,7 +22,8 @@ int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struc
  * Readies one connection to `host` (canonical, base/url.h): the server's certificate must name it (a name:
  * DNS names of subjectAltName, wildcards for a whole left-most label; an address: its IP names); SNI is sent
  * for a name, not for an address. `session` (may be NULL) is offered for resumption; it must come from a
- * connection to the same host and port, or be one of ca_upstream_session_also: what is resumed is not verified again. Returns 0, ERR_PARSE (no host) or ERR_CRYPTO.
+ * connection to the same host and port, or be one of ca_upstream_session_also: what is resumed is not verified
+ * again. Returns 0, ERR_PARSE (no host) or ERR_CRYPTO.
  */
 int ca_upstream_prepare(SSL *ssl, struct slice host, SSL_SESSION *session) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /*
  * HTTP/2 (RFC 9113) towards an upstream: one verified connection that chose h2 by ALPN, and the requests of one sandbox
- * on it, to one origin and to those that share it (upstream_shared.c). The pool (upstream.h) makes it, hands out links on it, and closes it; an exchange
- * (xchg_http2.c) sends its request by what is declared here, on the link that it was given.
+ * on it, to one origin and to those that share it (upstream_shared.c). The pool (upstream.h) makes it, hands out links on
+ * it, and closes it; an exchange (xchg_http2.c) sends its request by what is declared here, on the link that it was given.
  *
  * Callbacks come from the event loop, never from within a call of this header's. A callback may do anything, release
  * the link too; then no other comes.

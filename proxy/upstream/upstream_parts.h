@@ -174,8 +174,13 @@ struct site *site_get(struct upstream_pool *p, const struct upstream_origin *ori
                       const struct upstream_options *options);
 /* One user less. Sites beyond the limit that nobody uses go, the oldest first. */
 void site_put(struct upstream_pool *p, struct site *site);
-/* Whether the same addresses may be connected to, and TLS is exeat's or not. */
-bool site_same_reach(const struct upstream_options *a, const struct upstream_options *b);
+/* Whether the site, at one of its addresses, has the server that `known` has at `at`, and the rules of both lead to the same
+ * places: what was made for one may serve the other, if the certificate is good for it, which is not looked at here. */
+bool site_same_server(const struct site *site, const struct addr *addr, const struct site *known,
+                      const struct addr *at);
+/* … so many are looked at for one name, and so many of their certificates, whose lists of names may be long. */
+#define SAME_SERVER_LOOKS  64
+#define SAME_SERVER_CHECKS 4
 /* At the pool's end: whoever uses it. */
 void site_free(struct upstream_pool *p, struct site *site);
 /* The place of an address in an index of the pool's. */

@@ -15,9 +15,6 @@
 #include "ca/upstream.h"
 #include "proxy/upstream/upstream_http2_parts.h"
 
-#define SHARED_LOOK_MAX  64 /* connections that are looked at for one name */
-#define SHARED_CHECK_MAX 4  /* … and certificates: a list of names may be long */
-
 void shared_add(struct upstream_pool *p, struct up2 *up) {
     if (up->proxied)
         return;
@@ -39,12 +36,6 @@ void shared_leave(struct site *site) {
     site->host = NULL;
 }
 
-/* What is known without a look at the certificate. */
-static bool shared_fits(const struct up2 *up, const struct site *site, const struct addr *addr, bool once) {
-    return addr_eq(&up->peer, addr) && up->site->origin.port == site->origin.port &&
-           site_same_reach(&up->site->options, &site->options) && up2_usable(up, once);
-}
-
 struct up2 *shared_join(struct upstream_pool *p, struct site *site, const struct addr *addrs, size_t n,
                         bool once) {
     unsigned looks = 0, checks = 0;
@@ -53,9 +44,9 @@ struct up2 *shared_join(struct upstream_pool *p, struct site *site, const struct
         return NULL;
     for (size_t i = 0; i < n; i++)
         LIST_FOREACH(up, &p->shared[pool_bucket(&addrs[i])], shared) {
-            if (++looks > SHARED_LOOK_MAX)
+            if (++looks > SAME_SERVER_LOOKS)
                 return NULL;
-            if (!shared_fits(up, site, &addrs[i], once))
+            if (!site_same_server(site, &addrs[i], up->site, &up->peer) || !up2_usable(up, once))
                 continue;
             if (ca_upstream_also(up->io->ssl, url_host_slice(&site->origin.host))) {
                 shared_leave(site);
@@ -63,7 +54,7 @@ struct up2 *shared_join(struct upstream_pool *p, struct site *site, const struct
                 site->host = up;
                 return up;
             }
-            if (++checks == SHARED_CHECK_MAX)
+            if (++checks == SAME_SERVER_CHECKS)
                 return NULL;
         }
     return NULL;

@@ -24,9 +24,16 @@ unsigned pool_bucket(const struct addr *a) {
     return (unsigned)(hash_bytes(HASH_SEED ^ addr_port(a), slice_make(bytes, v6 ? 16 : 4)) % POOL_BUCKETS);
 }
 
-bool site_same_reach(const struct upstream_options *a, const struct upstream_options *b) {
+/* Whether the same addresses may be connected to, and TLS is exeat's or not. */
+static bool same_reach(const struct upstream_options *a, const struct upstream_options *b) {
     return a->unread == b->unread && a->private_address == b->private_address &&
            a->private_name == b->private_name && a->nets == b->nets && a->nnets == b->nnets;
+}
+
+bool site_same_server(const struct site *site, const struct addr *addr, const struct site *known,
+                      const struct addr *at) {
+    return addr_eq(at, addr) && known->origin.port == site->origin.port &&
+           same_reach(&known->options, &site->options);
 }
 
 struct site *site_get(struct upstream_pool *p, const struct upstream_origin *origin,
@@ -34,7 +41,7 @@ struct site *site_get(struct upstream_pool *p, const struct upstream_origin *ori
     unsigned bucket = bucket_of(origin);
     struct site *site;
     LIST_FOREACH(site, &p->buckets[bucket], bucket)
-    if (site_same_reach(&site->options, options) && same_origin(&site->origin, origin))
+    if (same_reach(&site->options, options) && same_origin(&site->origin, origin))
         break;
     if (site) {
         TAILQ_REMOVE(&p->sites, site, age);

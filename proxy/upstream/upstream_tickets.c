@@ -15,9 +15,6 @@
 #include "proxy/io/http2_io.h"
 #include "proxy/upstream/upstream_parts.h"
 
-#define TICKETS_LOOK_MAX  64 /* sessions that are looked at for one name */
-#define TICKETS_CHECK_MAX 4  /* … and certificates */
-
 struct ticket {
     TAILQ_ENTRY(ticket) entry; /* in site.tickets */
     LIST_ENTRY(ticket) shelf;  /* in pool.tickets, if `addr` is known */
@@ -118,12 +115,6 @@ static SSL_SESSION *ticket_own(struct site *site) {
     return NULL;
 }
 
-/* What is known without a look at the certificate. */
-static bool ticket_fits(const struct ticket *t, const struct site *site, const struct addr *addr) {
-    return addr_eq(&t->addr, addr) && t->site->origin.port == site->origin.port &&
-           site_same_reach(&t->site->options, &site->options) && ticket_once(t) && ticket_good(t);
-}
-
 /* Another name's, or NULL. The caller frees it. */
 static SSL_SESSION *ticket_borrow(struct upstream_pool *p, const struct site *site, const struct addr *addr) {
     unsigned looks = 0, checks = 0;
@@ -131,13 +122,13 @@ static SSL_SESSION *ticket_borrow(struct upstream_pool *p, const struct site *si
     if (site->own_tickets || site->origin.host.kind != URL_HOST_NAME)
         return NULL;
     LIST_FOREACH(t, &p->tickets[pool_bucket(addr)], shelf) {
-        if (++looks > TICKETS_LOOK_MAX)
+        if (++looks > SAME_SERVER_LOOKS)
             break;
-        if (!ticket_fits(t, site, addr))
+        if (!site_same_server(site, addr, t->site, &t->addr) || !ticket_once(t) || !ticket_good(t))
             continue;
         if (ca_upstream_session_also(t->session, url_host_slice(&site->origin.host)))
             return ticket_free(t);
-        if (++checks == TICKETS_CHECK_MAX)
+        if (++checks == SAME_SERVER_CHECKS)
             break;
     }
     return NULL;

@@ -231,24 +231,38 @@ static void read_little_of_both(struct io *io) {
     read_little(other->io);
 }
 
+static const struct io_events little = {.readable = read_little};
+
+struct two {
+    struct end a, b, c, d;
+};
+
+/* Records of 'a' have come to b, who reads as said, and of 'c' to d, who reads a little at a time. */
+static void open_two(struct two *t, const struct io_events *reads) {
+    open_tls(&t->a, &t->b);
+    open_tls(&t->c, &t->d);
+    other = &t->d;
+    io_own(t->b.io, reads, &t->b);
+    io_own(t->d.io, &little, &t->d);
+    write_records(&t->a, 'a');
+    write_records(&t->c, 'c');
+    turn(200);
+    assert_records(&t->d, 'c');
+}
+
+static void close_two(struct two *t) {
+    close_pair(&t->a, &t->b);
+    close_pair(&t->c, &t->d);
+}
+
 static void test_left_over(void **state) {
-    static const struct io_events little = {.readable = read_little},
-                                  both = {.readable = read_little_of_both};
+    static const struct io_events both = {.readable = read_little_of_both};
     (void)state;
     for (int within = 0; within < 2; within++) {
-        struct end a, b, c, d;
-        open_tls(&a, &b);
-        open_tls(&c, &d);
-        other = &d;
-        io_own(b.io, within ? &both : &little, &b);
-        io_own(d.io, &little, &d);
-        write_records(&a, 'a');
-        write_records(&c, 'c');
-        turn(200);
-        assert_records(&b, 'a');
-        assert_records(&d, 'c');
-        close_pair(&a, &b);
-        close_pair(&c, &d);
+        struct two t;
+        open_two(&t, within ? &both : &little);
+        assert_records(&t.b, 'a');
+        close_two(&t);
     }
 }
 
@@ -267,28 +281,19 @@ static void read_little_and_pause(struct io *io) {
 
 static void test_left_by_one_that_stops(void **state) {
     static const struct io_events goes = {.readable = read_little_and_go},
-                                  pauses = {.readable = read_little_and_pause},
-                                  little = {.readable = read_little};
+                                  pauses = {.readable = read_little_and_pause};
     (void)state;
     for (int pause = 0; pause < 2; pause++) {
-        struct end a, b, c, d;
-        open_tls(&a, &b);
-        open_tls(&c, &d);
-        io_own(b.io, pause ? &pauses : &goes, &b);
-        io_own(d.io, &little, &d);
-        write_records(&a, 'a');
-        write_records(&c, 'c');
-        turn(200);
-        assert_records(&d, 'c');
-        assert_int_equal(buf_len(&b.got), 100);
+        struct two t;
+        open_two(&t, pause ? &pauses : &goes);
+        assert_int_equal(buf_len(&t.b.got), 100);
         if (pause) {
-            io_own(b.io, &little, &b);
-            io_resume(b.io);
+            io_own(t.b.io, &little, &t.b);
+            io_resume(t.b.io);
             turn(200);
-            assert_records(&b, 'a');
+            assert_records(&t.b, 'a');
         }
-        close_pair(&a, &b);
-        close_pair(&c, &d);
+        close_two(&t);
     }
 }
 
