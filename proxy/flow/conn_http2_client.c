@@ -69,8 +69,9 @@ static int h2_head(struct xchg *x, const struct http1_response *resp) {
                                    NULL);
         return 0;
     }
-    bool body = granted || resp->framing == HTTP_BODY_CHUNKED || resp->framing == HTTP_BODY_CLOSE ||
-                (resp->framing == HTTP_BODY_LENGTH && resp->length > 0);
+    /* an upstream's stream that is open still may end badly, which is told as long as ours is open, too */
+    bool body = granted || x->up_open || resp->framing == HTTP_BODY_CHUNKED ||
+                resp->framing == HTTP_BODY_CLOSE || (resp->framing == HTTP_BODY_LENGTH && resp->length > 0);
     return answer_submit(stream, &nvs, body);
 }
 

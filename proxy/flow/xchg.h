@@ -193,6 +193,7 @@ struct xchg {
     struct http1_scan up_scan;
     struct http1_body up_body;    /* the answer's, HTTP/1's … */
     struct http_length up_length; /* … and HTTP/2's */
+    bool up_open;                 /* its head did not end it: an end follows, even where no body can */
     bool chunked_up;              /* the request's body goes up chunked */
     enum xchg_send_phase send_phase;
     bool trailers; /* it has some, which are not kept for a second try */

@@ -10,6 +10,9 @@
  * the stream's window opens only as it goes. The connection's window is as large as can be, so that no stream waits for
  * another. Pushes are refused. Memory that the library gives back is wiped, and so is what it made of a head: a
  * credential passes through.
+ *
+ * A server that resets a stream with ENHANCE_YOUR_CALM may do so with all that follow (node's does when the memory of
+ * a connection is used up): those under way go on, and the next request gets another connection.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_HTTP2_H
 #define PROXY_UPSTREAM_UPSTREAM_HTTP2_H

@@ -117,6 +117,9 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     else if (s->events && error != NGHTTP2_REFUSED_STREAM)
         broken = http2_guard_broken(&up->guard, clock_monotonic_ms());
     int r = guarded(up, broken);
+    /* its server may say so to all that would follow on this connection */
+    if (error == NGHTTP2_ENHANCE_YOUR_CALM && !whole)
+        up2_stop(up);
     bool refused = error == NGHTTP2_REFUSED_STREAM;
     const char *reset = refused ? "the upstream refused the stream" : "the upstream reset the stream";
     if (s->events && (!whole || !s->out.complete))
