@@ -6,12 +6,10 @@ import h2
 import tap
 from h2server import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, FrameServer, Frames, GOAWAY, HEADERS, OK, PING,
                       PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE)
-from pki import Pki
+from h2upstream import POLICY, against, pki
 from raw import Closed
 
 h2.needed(tap.skip_all)
-pki = Pki()
-POLICY = "allow GET,HEAD,POST,PUT https://a.test/ok**\n"
 NAMES = ["NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
          "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM"]
 PADDED = 8
@@ -240,13 +238,12 @@ def its_preface_its_settings_and_its_streams(t):
                 f.frame(SETTINGS, ACK, 0)
             elif kind in (HEADERS, DATA) and flags & END_STREAM:
                 f.answer(stream)
-    server = t.use(FrameServer(serve, setting(1, 0), tls=pki.leaf("a.test")))
-    r = client.run(POLICY, [h2.CLIENT, '''
+    r, _ = against(t, serve, '''
         c = tls("a.test")
         report(c.get("/ok/1").status, c.get("/ok/2").status)
         c.send("PUT /ok/3 HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 60000\\r\\n\\r\\n" + "x" * 60000)
         report(c.answer().status)
-    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    ''', settings=setting(1, 0))
     tap.equal((r.reports, magic), ([[200, 200], 200], [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]))
     tap.equal((frames[0][0], frames[0][1], frames[0][2]), (SETTINGS, 0, 0))
     own = settings_of(frames[0][3])
@@ -294,8 +291,7 @@ def no_more_than_its_windows_and_no_more_streams_than_permitted(t):
                 heard.append(got.pop(stream))
                 rooms.pop(stream)
                 f.answer(stream)
-    server = t.use(FrameServer(serve, setting(3, 1) + setting(4, 5), tls=pki.leaf("a.test")))
-    r = client.run(POLICY, [h2.CLIENT, '''
+    r, _ = against(t, serve, '''
         c = h2("a.test")
         report(c.get("/ok/1").status)
         for _ in range(4):
@@ -303,7 +299,7 @@ def no_more_than_its_windows_and_no_more_streams_than_permitted(t):
             for s in streams:
                 c.data(s, b"x" * 40, end=True)
             report([c.answer(s).status for s in streams])
-    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    ''', settings=setting(3, 1) + setting(4, 5))
     tap.equal(r.reports, [200] + [[200] * 5] * 4)
     tap.equal(sorted(heard), [0] + [40] * 20)
     tap.ok(len(over) > 40, over)

@@ -27,7 +27,7 @@ const http2 = require("http2"), https = require("https"), fs = require("fs");
 const crypto = require("crypto");
 const [cert, key, port, ...words] = process.argv.slice(2);
 const waiting = [];
-let sessions = 0;
+let sessions = 0, aborted = 0;
 const say = what => process.stdout.write(JSON.stringify(what) + "\n");
 const server = http2.createSecureServer({cert: fs.readFileSync(cert), key: fs.readFileSync(key),
     allowHTTP1: !words.includes("only"), settings: words.includes("connect") ? {enableConnectProtocol: true} : {}});
@@ -94,7 +94,7 @@ server.on("request", (q, r) => {
                              body: Buffer.concat(parts).toString("latin1").slice(0, 1000), trailers: q.trailers,
                              version: q.httpVersion, session});
     q.on("end", () => done("end"));
-    q.on("aborted", () => done("aborted"));
+    q.on("aborted", () => { aborted++; done("aborted"); });
     q.on("error", () => {});
     r.on("error", () => {});
     if (path.endsWith("/early")) { r.writeHead(403, {"x-early": "1"}); r.end("early"); return; }
@@ -107,6 +107,7 @@ server.on("request", (q, r) => {
         if (path.endsWith("/trailers")) { r.writeHead(200, {trailer: "x-sum"}); r.addTrailers({"x-sum": "7"}); r.end("a body"); }
         else if (path.endsWith("/only") && r.stream) r.stream.respond({":status": 200, "grpc-status": "5"}, {endStream: true});
         else if (path.endsWith("/big")) { r.writeHead(200); r.end(Buffer.alloc(1000000, "x")); }
+        else if (path.endsWith("/aborted")) { r.writeHead(200); r.end(String(aborted)); }
         else if (path.endsWith("/length")) { r.writeHead(200, {"content-length": 5, "alt-svc": "h3=\":443\""}); r.end("12345"); }
         else if (path.endsWith("/interim") && r.stream) {
             r.stream.additionalHeaders({":status": 103, link: "</x>"}); r.writeHead(200); r.end("late"); }
