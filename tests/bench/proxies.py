@@ -290,56 +290,15 @@ class HaproxyHttp2(Haproxy):
     origin = Haproxy.origin + " alpn h2,http/1.1"
 
 
-class Http2Origin(Proxy):
-    """No proxy either: an origin that chooses HTTP/2 by ALPN where it is offered. nginx, whose answers are files: GET /N is
-    answered with N bytes."""
+class NginxProgram(Proxy):
+    """What nginx serves, over HTTP/2 where that is asked for: `server` says it, and `more` what else there is."""
 
-    name = "nginx, the origin of HTTP/2,"
     program = "nginx"
 
-    def __init__(self, bench, sizes):
-        super().__init__(bench)
+    def serve(self, bench, folder, server, more="", **words):
         self.port = free_port()
-        folder = os.path.join(bench.home, "origin")
-        os.mkdir(folder)
-        for size in sizes:
-            work.write(os.path.join(folder, str(size)), "0" * size)
-        config = work.write(os.path.join(folder, "nginx.conf"), """
-daemon off;
-worker_processes 1;
-pid %(folder)s/pid;
-error_log %(folder)s/errors crit;
-user %(user)s;
-events { worker_connections 4000; }
-http {
-    access_log off;
-    keepalive_timeout 300s;
-    keepalive_requests 100000000;
-    tcp_nodelay on;
-    open_file_cache max=10;
-    server {
-        listen 127.0.0.1:%(port)d ssl http2;
-        ssl_certificate %(pem)s;
-        ssl_certificate_key %(pem)s;
-        root %(folder)s;
-    }
-}
-""" % {"folder": folder, "port": self.port, "pem": bench.own_pem, "user": "root" if work.is_root() else "nobody"})
-        self.start(["nginx", "-c", config, "-p", folder, "-e", os.path.join(folder, "errors")])
-        pin(tree(self.process.pid), OTHER_CPUS)
-
-
-class Nginx(Proxy):
-    name = "nginx"
-    program = "nginx"
-    http2 = True
-
-    def __init__(self, bench):
-        super().__init__(bench)
-        self.port = free_port()
-        folder = os.path.join(bench.home, "nginx")
-        os.mkdir(folder)
-        config = work.write(os.path.join(folder, "nginx.conf"), """
+        words.update(folder=folder, port=self.port, pem=bench.own_pem, user="root" if work.is_root() else "nobody")
+        config = work.write(os.path.join(folder, "nginx.conf"), ("""
 daemon off;
 worker_processes 1;
 worker_rlimit_nofile 20000;
@@ -356,17 +315,44 @@ http {
     scgi_temp_path %(folder)s/scgi;
     keepalive_timeout 300s;
     keepalive_requests 100000000;
-    client_max_body_size 0;
     tcp_nodelay on;
-    upstream origin {
-        server 127.0.0.1:%(origin)d;
-        keepalive 1000;
-        keepalive_requests 100000000;
-    }
+""" + more + """
     server {
         listen 127.0.0.1:%(port)d ssl http2;
         ssl_certificate %(pem)s;
         ssl_certificate_key %(pem)s;
+""" + server + """
+    }
+}
+""") % words)
+        self.start(["nginx", "-c", config, "-p", folder, "-e", os.path.join(folder, "errors")])
+
+
+class Http2Origin(NginxProgram):
+    """No proxy either: an origin that chooses HTTP/2 by ALPN where it is offered, whose answers are files: GET /N is
+    answered with N bytes."""
+
+    name = "nginx, the origin of HTTP/2,"
+
+    def __init__(self, bench, sizes):
+        super().__init__(bench)
+        folder = os.path.join(bench.home, "origin")
+        os.mkdir(folder)
+        for size in sizes:
+            work.write(os.path.join(folder, str(size)), "0" * size)
+        self.serve(bench, folder, "root %(folder)s;", "open_file_cache max=10;")
+        pin(tree(self.process.pid), OTHER_CPUS)
+
+
+class Nginx(NginxProgram):
+    name = "nginx"
+    http2 = True
+
+    def __init__(self, bench):
+        super().__init__(bench)
+        folder = os.path.join(bench.home, "nginx")
+        os.mkdir(folder)
+        self.serve(bench, folder, """
         location / {
             proxy_pass https://origin;
             proxy_http_version 1.1;
@@ -379,11 +365,14 @@ http {
             proxy_ssl_name a.test;
             proxy_ssl_server_name on;
         }
+""", """
+    client_max_body_size 0;
+    upstream origin {
+        server 127.0.0.1:%(origin)d;
+        keepalive 1000;
+        keepalive_requests 100000000;
     }
-}
-""" % {"folder": folder, "port": self.port, "origin": bench.origin_port, "pem": bench.own_pem, "ca": bench.pki.ca,
-            "user": "root" if work.is_root() else "nobody"})
-        self.start(["nginx", "-c", config, "-p", folder, "-e", os.path.join(folder, "errors")])
+""", origin=bench.origin_port, ca=bench.pki.ca)
 
 
 class Sslsplit(Proxy):
