@@ -8,8 +8,10 @@
     r.reports       # what report() was called with, in order
 
 Inside there are: tls(host, port=443, sni=host, alpn=None), tcp(host, port=80), wrap(connection, sni),
-connect(authority) (by CONNECT; `granted` is its answer); a connection has send(text or bytes), answer(method="GET") (status, headers, body, interim, whole), rest() (everything to the end),
-ended (how: "eof", "ragged", "reset"), shut(), close(), timeout(seconds).
+connect(authority) (by CONNECT; `granted` is its answer); a connection has send(text or bytes), pour(bytes) (the same, and what comes
+meanwhile is taken in: for who answers before all was sent; TLS of a connection is one thread's), answer(method="GET") (status,
+headers, body, interim, whole), rest() (everything to the end), ended (how: "eof", "ragged", "reset"), shut(), close(),
+timeout(seconds).
 """
 import json
 import os
@@ -19,7 +21,7 @@ import exeat
 import work
 
 PRELUDE = '''
-import json, os, socket, ssl, struct, subprocess, sys, threading, time
+import json, os, select, socket, ssl, struct, subprocess, sys, threading, time
 
 def report(*what):
     print("REPORT " + json.dumps(what[0] if len(what) == 1 else list(what)), flush=True)
@@ -43,6 +45,27 @@ class Connection:
         self.sock.settimeout(seconds)
     def send(self, data):
         self.sock.sendall(data.encode("latin-1") if isinstance(data, str) else data)
+    def pour(self, data):
+        patience, listens = self.sock.gettimeout(), True
+        self.sock.setblocking(False)
+        try:
+            while data:
+                try:
+                    data = data[self.sock.send(data[:65536]):]
+                    continue
+                except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    pass
+                ready = select.select([self.sock] if listens else [], [self.sock], [], patience)
+                if not any(ready):
+                    raise TimeoutError("nothing is taken")
+                if ready[0]:
+                    try:
+                        got = self.sock.recv(65536)
+                        self.pending, listens = self.pending + got, bool(got)
+                    except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                        pass
+        finally:
+            self.sock.settimeout(patience)
     def recv(self):
         try:
             data = self.sock.recv(65536)

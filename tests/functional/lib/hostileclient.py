@@ -123,18 +123,18 @@ def wire_of(s, name, method, path, size):
 def send_in_pieces(s, c, wire):
     mood = s.rnd.random()
     if mood < 0.6:
-        c.send(wire)
+        c.pour(wire)
     elif mood < 0.9:
         for _ in range(s.rnd.randrange(1, 6)):
             n = s.rnd.randrange(len(wire) + 1)
-            c.send(wire[:n])
+            c.pour(wire[:n])
             wire = wire[n:]
             time.sleep(s.rnd.random() * 0.005)
-        c.send(wire)
+        c.pour(wire)
     else:
         for i in range(60):
-            c.send(wire[i:i + 1])
-        c.send(wire[60:])
+            c.pour(wire[i:i + 1])
+        c.pour(wire[60:])
     c.said = True
 
 def leave(s, sock):
@@ -156,12 +156,11 @@ def one(s):
                 wire += piece
                 if kind != "whole":
                     break
-            c.said = False
-            sender = threading.Thread(target=quiet, args=(send_in_pieces, s, c, wire), daemon=True)
-            sender.start()
-            if s.chance(0.5):
-                sender.join()
-            if s.chance(0.08):
+            c.said, leaves = False, s.chance(0.08)
+            if leaves:
+                wire = wire[:s.rnd.randrange(2 * len(wire))]
+            quiet(send_in_pieces, s, c, wire)
+            if leaves:
                 time.sleep(s.rnd.random() * 0.02)
                 return
             for name, method in asked:
@@ -171,7 +170,6 @@ def one(s):
                 s.got(name, a.status, a.headers, a.body, a.whole, method)
                 if not a.whole or (a.header("connection") or "").lower() == "close":
                     return
-            sender.join(2)
             if kind != "whole" or not c.said:  # what comes next would be taken for a body's rest
                 return
     finally:
