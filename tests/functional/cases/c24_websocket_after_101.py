@@ -1,5 +1,6 @@
 """C24: a WebSocket: behind the 101 that was asked for every byte is passed on, both ways; nothing else is upgraded."""
 import client
+import exeat
 import h2
 import onehost
 import tap
@@ -245,8 +246,8 @@ def half_closed_by_either_side(t):
         report(c.rest().decode(), c.ended)
         c.send(b"later")
         c.shut()
-        spin(0.5)
-    '''], resolve=[server.resolve("a.test", 80)])
+        hold()
+    '''], resolve=[server.resolve("a.test", 80)], until=lambda records: len(exeat.select(records, "outcome")) == 2)
     tap.equal(r.reports, [101, ["late words", "eof"], 101, ["", "eof"]])
     tap.equal(bytes(server.connections[1].received).split(b"\r\n\r\n", 1)[1], b"later")
     tap.equal([(o["status"], o["sent"], o["received"]) for o in r.outcomes()], [(101, 0, 10), (101, 5, 0)])
@@ -256,22 +257,21 @@ def half_closed_by_either_side(t):
 def broken_off_by_either_side(t):
     def answer(connection, request):
         connection.send(websocket.granted(request))
-        if request.target.endswith("/server"):
-            connection.close("rst")
-        else:
-            connection.recv()
-            connection.close()
+        connection.recv()
+        connection.close("rst" if request.target.endswith("/server") else "fin")
 
     r, server = through(t, '''
         c = ask(tls("a.test"), target="/ok/server")
-        report(head(c)[0], c.rest().decode(), c.ended != "timeout")
+        report(head(c)[0])
+        c.send("x")
+        report(c.rest().decode(), c.ended != "timeout")
         c = ask(tls("a.test"), target="/ok/client")
         report(head(c)[0])
         c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         c.sock.close()
-        spin(0.5)
-    ''', answer=answer)
-    tap.equal(r.reports, [[101, "", True], 101])
+        hold()
+    ''', answer=answer, until=lambda records: len(exeat.select(records, "outcome")) == 2)
+    tap.equal(r.reports, [101, ["", True], 101])
     tap.eventually(lambda: server.connections[1].ended, message="the server was not told of the client's end")
     tap.equal(sorted((o["status"], o["code"]) for o in r.outcomes()), [(101, "client-gone"), (101, "upstream-truncated")])
 

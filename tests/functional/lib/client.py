@@ -11,13 +11,15 @@ Inside there are: tls(host, port=443, sni=host, alpn=None), tcp(host, port=80), 
 connect(authority) (by CONNECT; `granted` is its answer); a connection has send(text or bytes), pour(bytes) (the same, and what comes
 meanwhile is taken in: for who answers before all was sent; TLS of a connection is one thread's), answer(method="GET") (status,
 headers, body, interim, whole), rest() (everything to the end), ended (how: "eof", "ragged", "reset"), shut(), close(),
-timeout(seconds).
+timeout(seconds). hold() waits for what run() is told to wait for.
 """
 import json
 import os
+import subprocess
 import textwrap
 
 import exeat
+import tap
 import work
 
 PRELUDE = '''
@@ -193,6 +195,9 @@ def connect(authority, proxy=("proxy.test", 3128)):
 
 def spin(seconds):
     time.sleep(seconds)
+
+def hold():
+    sys.stdin.read()
 '''
 
 
@@ -201,10 +206,21 @@ def program(code):
     return "\n".join([PRELUDE] + [textwrap.dedent(part) for part in parts])
 
 
-def run(policy, code, **options):
-    """exeat.run() of that code (a text, or several); the result has `reports`. A program that fails is a failure."""
-    path = work.write(os.path.join(work.folder("client."), "client.py"), program(code))
-    r = exeat.run(policy, ["python3", path], **options)
+def _held(policy, command, until, timeout=60, **options):
+    with exeat.Sandbox(policy, command, stdin=subprocess.PIPE, **options) as sandbox:
+        try:
+            tap.eventually(lambda: sandbox.process.poll() is not None or until(sandbox.decisions()), timeout, "what the client waits for has not come")
+        finally:
+            r = sandbox.wait(timeout)
+            tap.note(r)
+    return r
+
+
+def run(policy, code, until=None, **options):
+    """exeat.run() of that code (a text, or several); the result has `reports`. A program that fails is a failure. `until`, if given,
+    is asked with the records so far until it is content: as long hold() waits inside."""
+    command = ["python3", work.write(os.path.join(work.folder("client."), "client.py"), program(code))]
+    r = _held(policy, command, until, **options) if until else exeat.run(policy, command, **options)
     r.reports = [json.loads(line[7:]) for line in r.out.split("\n") if line.startswith("REPORT ")]
     if r.code != 0:
         raise AssertionError("the client inside failed: %s" % r)
