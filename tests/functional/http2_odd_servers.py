@@ -1,21 +1,13 @@
 """Servers of HTTP/2 that do what no rule forbids, and few do."""
 import struct
 
-import client
 import h2
 import tap
-from h2server import DATA, END_HEADERS, END_STREAM, FrameServer, HEADERS, OK, PING, RST_STREAM
-from pki import Pki
+from h2server import DATA, END_HEADERS, END_STREAM, HEADERS, OK, PING, RST_STREAM
+from h2upstream import against
 
 h2.needed(tap.skip_all)
-pki = Pki()
-POLICY = "allow GET,HEAD,POST https://a.test/ok**\n"
 ENHANCE_YOUR_CALM = 11
-
-
-def against(t, serve, code):
-    server = t.use(FrameServer(serve, tls=pki.leaf("a.test")))
-    return client.run(POLICY, [h2.CLIENT, code], resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
 
 
 def passed_on(f):
@@ -38,7 +30,7 @@ def an_answer_without_a_body_whose_end_comes_by_itself_is_whole(t):
             passed_on(f)
             f.frame(DATA, END_STREAM, stream)
             count += 1
-    r = against(t, serve, '''
+    r, _ = against(t, serve, '''
         c, one = h2("a.test"), tls("a.test")
         for get in [c.get] * 75 + [one.get]:
             said = [get("/ok", method=m) for m in ("GET", "GET", "HEAD", "GET")]
@@ -57,7 +49,7 @@ def an_answer_without_a_body_that_breaks_off_is_not_whole(t):
             f.frame(HEADERS, END_HEADERS, stream, b"\x89")
             passed_on(f)
             f.frame(RST_STREAM, 0, stream, struct.pack(">I", 2))
-    r = against(t, serve, '''
+    r, _ = against(t, serve, '''
         c = h2("a.test")
         a = c.get("/ok")
         report(a.status, a.whole, a.reset)
@@ -75,7 +67,7 @@ def a_connection_whose_server_wants_calm_gets_no_more_requests(t):
             f.frame(RST_STREAM, 0, f.request(), struct.pack(">I", ENHANCE_YOUR_CALM))
         while True:
             f.answer(f.request())
-    r = against(t, serve, '''
+    r, _ = against(t, serve, '''
         c = h2("a.test")
         report([c.post("/ok", b"x").status for _ in range(4)])
     ''')
