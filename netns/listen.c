@@ -94,8 +94,9 @@ int netns_original_dst(int fd, struct addr *dst, bool *direct) {
     if (getsockopt(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? SO_ORIGINAL_DST : IP6T_SO_ORIGINAL_DST, &original.sa,
                    &original.len) < 0)
         return ERR_IO;
-    /* the kernel leaves flow label and scope as it likes */
+    /* the kernel leaves flow label, scope and, for IPv4, the length as it likes */
     *dst = original;
+    dst->len = local.len;
     if (!v4) {
         dst->in6.sin6_flowinfo = 0;
         dst->in6.sin6_scope_id = 0;
