@@ -75,12 +75,12 @@ enum step {
 
 struct outcome {
     enum step step; /* where it ended */
-    bool ipv6;
+    bool ipv6, nat_only;
     char text[256];
 };
 
-static _Noreturn void leave(int fd, enum step step, bool ipv6, const struct errmsg *msg) {
-    struct outcome o = {.step = step, .ipv6 = ipv6};
+static _Noreturn void leave(int fd, enum step step, struct outcome o, const struct errmsg *msg) {
+    o.step = step;
     snprintf(o.text, sizeof o.text, "%s", msg->text);
     (void)!write(fd, &o, sizeof o);
     _exit(0);
@@ -102,27 +102,27 @@ static _Noreturn void trial_child(int go, int out) {
     struct sandbox_listeners l = {-1, -1, -1, -1, -1, -1};
     struct listen_ports ports;
     static const uint8_t prefix[8] = {0xfd};
-    bool ipv6 = false;
+    struct outcome o = {0};
     char c;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_DUMPABLE, 1);
     if (write(out, "u", 1) != 1 || read(go, &c, 1) != 1)
         _exit(0);
     if (mounts_proc(&msg))
-        leave(out, STEP_PROC, ipv6, &msg);
-    if (link_setup(prefix, false, &ipv6, &msg))
-        leave(out, STEP_LINK, ipv6, &msg);
-    if (listen_open(ipv6, &l, &ports, &msg))
-        leave(out, STEP_LISTEN, ipv6, &msg);
-    if (nft_setup(prefix, ipv6, &ports, &msg))
-        leave(out, STEP_NFT, ipv6, &msg);
+        leave(out, STEP_PROC, o, &msg);
+    if (link_setup(prefix, false, &o.ipv6, &msg))
+        leave(out, STEP_LINK, o, &msg);
+    if (listen_open(o.ipv6, &l, &ports, &msg))
+        leave(out, STEP_LISTEN, o, &msg);
+    if (nft_setup(prefix, o.ipv6, &ports, &o.nat_only, &msg))
+        leave(out, STEP_NFT, o, &msg);
     if (nested() < 0) {
         errmsg_errno(&msg, ERR_UNSUPPORTED, "nested user namespace");
-        leave(out, STEP_NEST, ipv6, &msg);
+        leave(out, STEP_NEST, o, &msg);
     }
     if (guard_load(&msg))
-        leave(out, STEP_FILTER, ipv6, &msg);
-    leave(out, STEP_DONE, ipv6, &msg);
+        leave(out, STEP_FILTER, o, &msg);
+    leave(out, STEP_DONE, o, &msg);
 }
 
 /* Does as sandbox_start does, and says how far it came. */
@@ -312,6 +312,18 @@ static void check_ipv6(struct doctor_report *r, bool ipv6) {
         close(fd);
 }
 
+static void check_tproxy(struct doctor_report *r, bool nat_only) {
+    if (!nat_only) {
+        add(r, DOCTOR_OK, "connections to ports 80 and 443 led to exeat by TPROXY");
+        return;
+    }
+    struct doctor_finding *f = add(r, DOCTOR_NOTE, "TPROXY: not inside");
+    why(f, "all TCP is led to exeat by NAT, which costs time for each packet and room in the table of "
+           "conntrack");
+    todo(f, "nothing has to be done; to have it, load the kernel's module: sudo modprobe nft_tproxy "
+            "(CONFIG_NFT_TPROXY)");
+}
+
 void doctor_check(struct doctor_report *report) {
     *report = (struct doctor_report){0};
     check_kernel(report);
@@ -330,4 +342,6 @@ void doctor_check(struct doctor_report *report) {
         explain_step(report, &o);
     if (o.step > STEP_LINK)
         check_ipv6(report, o.ipv6);
+    if (o.step > STEP_NFT)
+        check_tproxy(report, o.nat_only);
 }

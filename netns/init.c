@@ -199,7 +199,7 @@ static int set_up_mounts(struct init *in, struct errmsg *msg) {
 static int set_up(struct init *in, struct errmsg *msg) {
     struct sandbox_listeners listeners;
     struct listen_ports ports;
-    bool ipv6;
+    bool ipv6, nat_only;
     int r = settle(in->fd, msg);
     if (r == 0)
         r = read_spec(in, msg);
@@ -211,7 +211,7 @@ static int set_up(struct init *in, struct errmsg *msg) {
         r = listen_open(ipv6, &listeners, &ports, msg);
     if (r)
         return r;
-    r = nft_setup(in->spec.prefix6, ipv6, &ports, msg);
+    r = nft_setup(in->spec.prefix6, ipv6, &ports, &nat_only, msg);
     if (r == 0)
         r = set_up_mounts(in, msg);
     if (r == 0)

@@ -45,6 +45,15 @@ fail:;
     return -1;
 }
 
+/* For TPROXY; needs CAP_NET_ADMIN in here. What is accepted has both options from the listener. It is bound to a port of the world's,
+ * which a server of the sandbox can have at all addresses nevertheless if both permit reuse. The listener shares its port with nobody:
+ * it listens before it permits so. */
+static bool transparent(int fd, int level, int option) {
+    int one = 1;
+    return setsockopt(fd, level, option, &one, sizeof one) == 0 &&
+           setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0;
+}
+
 void listen_close(struct sandbox_listeners *l) {
     int *all[] = {&l->tcp4, &l->tcp6, &l->dns_udp4, &l->dns_udp6, &l->dns_tcp4, &l->dns_tcp6};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -60,6 +69,7 @@ int listen_open(bool ipv6, struct sandbox_listeners *out, struct listen_ports *p
     l.tcp4 = open_one(AF_INET, SOCK_STREAM, &ports->proxy);
     if (l.tcp4 < 0)
         goto fail;
+    ports->transparent = transparent(l.tcp4, IPPROTO_IP, IP_TRANSPARENT);
     l.dns_tcp4 = open_one(AF_INET, SOCK_STREAM, &ports->dns);
     if (l.dns_tcp4 < 0)
         goto fail;
@@ -70,6 +80,7 @@ int listen_open(bool ipv6, struct sandbox_listeners *out, struct listen_ports *p
         l.tcp6 = open_one(AF_INET6, SOCK_STREAM, &ports->proxy);
         if (l.tcp6 < 0)
             goto fail;
+        ports->transparent = transparent(l.tcp6, IPPROTO_IPV6, IPV6_TRANSPARENT) && ports->transparent;
         l.dns_tcp6 = open_one(AF_INET6, SOCK_STREAM, &ports->dns);
         if (l.dns_tcp6 < 0)
             goto fail;
@@ -86,13 +97,21 @@ fail:
     return ERR_IO;
 }
 
+static bool is_loopback(const struct addr *a) {
+    return a->sa.sa_family == AF_INET ? ntohl(a->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+                                      : IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
+}
+
 int netns_original_dst(int fd, struct addr *dst, bool *direct) {
     struct addr local = {.len = sizeof local.in6}, original = {.len = sizeof original.in6};
     if (getsockname(fd, &local.sa, &local.len) < 0)
         return ERR_IO;
     bool v4 = local.sa.sa_family == AF_INET;
-    if (getsockopt(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? SO_ORIGINAL_DST : IP6T_SO_ORIGINAL_DST, &original.sa,
-                   &original.len) < 0)
+    /* TPROXY leaves an address of the world as it is, NAT makes the listener's own of it */
+    if (!is_loopback(&local))
+        original = local;
+    else if (getsockopt(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? SO_ORIGINAL_DST : IP6T_SO_ORIGINAL_DST, &original.sa,
+                        &original.len) < 0)
         return ERR_IO;
     /* the kernel leaves flow label, scope and, for IPv4, the length as it likes */
     *dst = original;
@@ -102,6 +121,6 @@ int netns_original_dst(int fd, struct addr *dst, bool *direct) {
         dst->in6.sin6_scope_id = 0;
     }
     if (direct)
-        *direct = addr_eq(dst, &local);
+        *direct = is_loopback(&local) && addr_eq(dst, &local);
     return 0;
 }

@@ -7,6 +7,7 @@
 /* Ports are the kernel's choice, the same in both families. */
 struct listen_ports {
     uint16_t proxy, dns;
+    bool transparent; /* TPROXY may give connections to the proxy's: the caller was permitted to have it so */
 };
 
 /* 0 or ERR_IO. On failure nothing stays open. */

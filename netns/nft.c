@@ -17,16 +17,29 @@
 #include "netns/names.h"
 
 /*
- * Everything in the namespace goes over lo, so it is the address that tells apart what stays inside:
+ * Everything in the namespace goes over lo, so it is the address that tells apart what stays inside (loopback, the own address) from
+ * what wants out:
  *
- *   nat_output      port 53 goes to the DNS listener, also on loopback (resolvers at 127.0.0.53, 127.0.0.11);
- *                   TCP that is not for loopback or the own address goes to the proxy's listener
- *   filter_output   what is for loopback (redirected traffic has become that) passes, the rest is refused at once,
- *                   so that QUIC and others fall back in no time
- *   filter_forward  nothing
+ *   raw_output         TCP to the web's ports (443, 80) that wants out, and the answers to it, are not tracked
+ *   nat_output         port 53 goes to the DNS listener, also on loopback (resolvers at 127.0.0.53, 127.0.0.11); other TCP that
+ *                      wants out goes to the proxy's listener
+ *   filter_output      what is for loopback (redirected traffic has become that) or the own address passes, and so does what was not
+ *                      tracked, as long as it stays on lo; the rest is refused at once, so that QUIC falls back in no time
+ *   filter_prerouting  TCP that wants out still is given to the proxy's listener as it is (TPROXY), what stays inside passes; there
+ *                      is no other way behind it, so that a server bound to all addresses is not reached by one that wants out
+ *   filter_forward     nothing
  *
- * A namespace that somebody else made may have a tap with a virtual machine behind it: its packets come by
- * prerouting, where these rules have no hook, and by forward, where they end.
+ * TPROXY costs a packet of a kept connection four rules to 443 (one or two of raw_output, the first of filter_output, two or one of
+ * filter_prerouting), no look into conntrack's table, which all sandboxes of a host share, and no new header. But the exit's end of such
+ * a connection is bound inside to the port that it wants. A server of the sandbox may want that port, too, and a scan of all ports
+ * would leave none for clients: so it is for the web's ports alone, and listen.c says how servers have these.
+ *
+ * Where the kernel has no TPROXY (nft_tproxy), or but one table of routes, or the listeners are not transparent, NAT leads all TCP to
+ * the listener: then there is no raw_output, nor filter_prerouting.
+ *
+ * A namespace that somebody else made may have a tap with a virtual machine behind it, which is not served: all that comes from there
+ * ends in filter_prerouting or filter_forward, but for what is for the own address or TCP, and the answers to that, which would go
+ * elsewhere than to lo, end in filter_output.
  *
  * The kernel gets the rules in its own terms, each a row of instructions on registers, all in one transaction. The library that
  * reads nft's language takes longer to load than everything here to be done, in each process of exeat's.
@@ -37,7 +50,9 @@
 #define MAX   32   /* messages */
 
 struct rules {
-    uint8_t family; /* NFPROTO_INET, NFPROTO_IPV4 */
+    uint8_t family;      /* NFPROTO_INET, NFPROTO_IPV4 */
+    const uint8_t *own6; /* NULL: no IPv6 */
+    const struct listen_ports *ports;
     uint32_t seq;
     struct mnl_nlmsg_batch *batch;
     /* the message that is being written */
@@ -78,7 +93,7 @@ static void end_rule(struct rules *r) {
     end(r);
 }
 
-/* --- instructions: all work on one register ------------------------------------------------------------------ */
+/* --- instructions: all but one work on one register ---------------------------------------------------------- */
 
 struct instruction {
     struct nlattr *element, *data;
@@ -114,30 +129,38 @@ static void compare(struct rules *r, enum nft_cmp_ops op, const void *bytes, siz
     done(r, i);
 }
 
-static void if_meta(struct rules *r, enum nft_meta_keys key, uint8_t value) {
+static void if_meta(struct rules *r, enum nft_meta_keys key, const void *value, size_t n) {
     struct instruction i = instruct(r, "meta");
     put_u32(r, NFTA_META_DREG, NFT_REG_1);
     put_u32(r, NFTA_META_KEY, key);
     done(r, i);
-    compare(r, NFT_CMP_EQ, &value, 1);
+    compare(r, NFT_CMP_EQ, value, n);
 }
 
-/* The first `n` bytes at `offset` of a header are these. */
-static void if_payload(struct rules *r, enum nft_payload_bases base, uint32_t offset, const void *bytes,
-                       size_t n) {
+static void if_protocol(struct rules *r, uint8_t protocol) {
+    if_meta(r, NFT_META_L4PROTO, &protocol, sizeof protocol);
+}
+
+static void if_family(struct rules *r, uint8_t family) {
+    if (r->family == NFPROTO_INET)
+        if_meta(r, NFT_META_NFPROTO, &family, sizeof family);
+}
+
+/* The first `n` bytes at `offset` of a header are these, or are not. */
+static void if_payload(struct rules *r, enum nft_payload_bases base, uint32_t offset, enum nft_cmp_ops op,
+                       const void *bytes, size_t n) {
     struct instruction i = instruct(r, "payload");
     put_u32(r, NFTA_PAYLOAD_DREG, NFT_REG_1);
     put_u32(r, NFTA_PAYLOAD_BASE, base);
     put_u32(r, NFTA_PAYLOAD_OFFSET, offset);
     put_u32(r, NFTA_PAYLOAD_LEN, (uint32_t)n);
     done(r, i);
-    compare(r, NFT_CMP_EQ, bytes, n);
+    compare(r, op, bytes, n);
 }
 
-/* Conntrack knows the packet as part of, or about, something that it has seen before. */
-static void if_known(struct rules *r) {
-    static const uint32_t known = NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED),
-                          none = 0;
+/* For conntrack the packet is in one of these states (NF_CT_STATE_BIT). */
+static void if_state(struct rules *r, uint32_t states) {
+    static const uint32_t none = 0;
     struct instruction i = instruct(r, "ct");
     put_u32(r, NFTA_CT_DREG, NFT_REG_1);
     put_u32(r, NFTA_CT_KEY, NFT_CT_STATE);
@@ -145,8 +168,8 @@ static void if_known(struct rules *r) {
     i = instruct(r, "bitwise");
     put_u32(r, NFTA_BITWISE_SREG, NFT_REG_1);
     put_u32(r, NFTA_BITWISE_DREG, NFT_REG_1);
-    put_u32(r, NFTA_BITWISE_LEN, sizeof known);
-    put_value(r, NFTA_BITWISE_MASK, &known, sizeof known);
+    put_u32(r, NFTA_BITWISE_LEN, sizeof states);
+    put_value(r, NFTA_BITWISE_MASK, &states, sizeof states);
     put_value(r, NFTA_BITWISE_XOR, &none, sizeof none);
     done(r, i);
     compare(r, NFT_CMP_NEQ, &none, sizeof none);
@@ -163,14 +186,40 @@ static void verdict(struct rules *r, int code) {
     done(r, i);
 }
 
+static void load(struct rules *r, enum nft_registers to, const void *bytes, size_t n) {
+    struct instruction i = instruct(r, "immediate");
+    put_u32(r, NFTA_IMMEDIATE_DREG, to);
+    put_value(r, NFTA_IMMEDIATE_DATA, bytes, n);
+    done(r, i);
+}
+
 static void redirect(struct rules *r, uint16_t port) {
     uint16_t value = htons(port);
-    struct instruction i = instruct(r, "immediate");
-    put_u32(r, NFTA_IMMEDIATE_DREG, NFT_REG_1);
-    put_value(r, NFTA_IMMEDIATE_DATA, &value, sizeof value);
-    done(r, i);
-    i = instruct(r, "redir");
+    load(r, NFT_REG_1, &value, sizeof value);
+    struct instruction i = instruct(r, "redir");
     put_u32(r, NFTA_REDIR_REG_PROTO_MIN, NFT_REG_1);
+    done(r, i);
+}
+
+/* Gives the packet to the transparent socket that it belongs to, or else that listens there; without one, the rule ends here. */
+static void tproxy(struct rules *r, uint8_t family, const void *address, size_t n, uint16_t port) {
+    uint16_t value = htons(port);
+    load(r, NFT_REG_1, address, n);
+    load(r, NFT_REG_2, &value, sizeof value);
+    struct instruction i = instruct(r, "tproxy");
+    put_u32(r, NFTA_TPROXY_FAMILY, family);
+    put_u32(r, NFTA_TPROXY_REG_ADDR, NFT_REG_1);
+    put_u32(r, NFTA_TPROXY_REG_PORT, NFT_REG_2);
+    done(r, i);
+}
+
+static void notrack(struct rules *r) {
+    done(r, instruct(r, "notrack"));
+}
+
+static void reset(struct rules *r) {
+    struct instruction i = instruct(r, "reject");
+    put_u32(r, NFTA_REJECT_TYPE, NFT_REJECT_TCP_RST);
     done(r, i);
 }
 
@@ -204,64 +253,144 @@ static void add_chain(struct rules *r, const char *name, const char *type, uint3
     end(r);
 }
 
-/* What is for this address, or the network that its first bytes are. */
-static void add_address(struct rules *r, const char *chain, uint8_t family, const void *bytes, size_t n,
-                        int code) {
+/* What is inside, of one family. */
+struct inside {
+    uint8_t family;
+    uint32_t source, destination; /* where a header has them */
+    struct network {
+        uint8_t bytes[16];
+        size_t n; /* less than an address has: all that begin so */
+    } own, loopback;
+};
+
+static size_t find_inside(const struct rules *r, struct inside out[2]) {
+    out[0] = (struct inside){NFPROTO_IPV4, 12, 16, {{0}, 4}, {{127}, 1}};
+    inet_pton(AF_INET, NAMES_OWN4, out[0].own.bytes);
+    if (!r->own6)
+        return 1;
+    out[1] = (struct inside){NFPROTO_IPV6, 8, 24, {{0}, 16}, {{[15] = 1}, 16}};
+    memcpy(out[1].own.bytes, r->own6, 16);
+    return 2;
+}
+
+static void if_address(struct rules *r, uint32_t offset, enum nft_cmp_ops op, const struct network *a) {
+    if_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offset, op, a->bytes, a->n);
+}
+
+static void add_destination(struct rules *r, const char *chain, const struct inside *f,
+                            const struct network *a, int code) {
     begin_rule(r, chain);
-    if (r->family == NFPROTO_INET)
-        if_meta(r, NFT_META_NFPROTO, family);
-    if_payload(r, NFT_PAYLOAD_NETWORK_HEADER, family == NFPROTO_IPV4 ? 16 : 24, bytes, n);
+    if_family(r, f->family);
+    if_address(r, f->destination, NFT_CMP_EQ, a);
     verdict(r, code);
     end_rule(r);
 }
 
-/* Loopback and the own addresses. */
-static void add_inside(struct rules *r, const char *chain, const uint8_t *own6, int code) {
-    struct in_addr own4;
-    static const uint8_t loopback4 = 127;
-    inet_pton(AF_INET, NAMES_OWN4, &own4);
-    add_address(r, chain, NFPROTO_IPV4, &loopback4, 1, code);
-    add_address(r, chain, NFPROTO_IPV4, &own4, sizeof own4, code);
-    if (!own6)
-        return;
-    add_address(r, chain, NFPROTO_IPV6, &in6addr_loopback, sizeof in6addr_loopback, code);
-    add_address(r, chain, NFPROTO_IPV6, own6, 16, code);
+/* What is for the own addresses and loopback. */
+static void add_inside(struct rules *r, const char *chain, int code) {
+    struct inside in[2];
+    size_t n = find_inside(r, in);
+    for (size_t i = 0; i < n; i++) {
+        add_destination(r, chain, &in[i], &in[i].own, code);
+        add_destination(r, chain, &in[i], &in[i].loopback, code);
+    }
 }
 
-static void add_nat(struct rules *r, const uint8_t *own6, const struct listen_ports *ports) {
+/* One way of a connection: `answer` is the one that has the world's address and port as its source. */
+static void add_untracked(struct rules *r, const char *chain, const struct inside *f, uint16_t port,
+                          bool answer) {
+    uint16_t value = htons(port);
+    begin_rule(r, chain);
+    if_family(r, f->family);
+    if_protocol(r, IPPROTO_TCP);
+    if_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, answer ? 0 : 2, NFT_CMP_EQ, &value, sizeof value);
+    if_address(r, answer ? f->source : f->destination, NFT_CMP_NEQ, &f->own);
+    if_address(r, answer ? f->source : f->destination, NFT_CMP_NEQ, &f->loopback);
+    notrack(r);
+    verdict(r, NF_ACCEPT);
+    end_rule(r);
+}
+
+static void add_raw(struct rules *r) {
+    static const char chain[] = "raw_output";
+    /* the one with the most packets first */
+    static const uint16_t ports[] = {443, 80};
+    struct inside in[2];
+    size_t n = find_inside(r, in);
+    add_chain(r, chain, "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_RAW, NF_ACCEPT);
+    for (size_t i = 0; i < 2 * n; i++) {
+        add_untracked(r, chain, &in[i / 2], ports[i % 2], false);
+        add_untracked(r, chain, &in[i / 2], ports[i % 2], true);
+    }
+}
+
+static void add_nat(struct rules *r) {
     static const char chain[] = "nat_output";
     static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
     const uint16_t domain = htons(53);
     add_chain(r, chain, "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST, NF_ACCEPT);
     for (size_t i = 0; i < sizeof protocols; i++) {
         begin_rule(r, chain);
-        if_meta(r, NFT_META_L4PROTO, protocols[i]);
-        if_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, &domain, sizeof domain);
-        redirect(r, ports->dns);
+        if_protocol(r, protocols[i]);
+        if_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, NFT_CMP_EQ, &domain, sizeof domain);
+        redirect(r, r->ports->dns);
         end_rule(r);
     }
-    add_inside(r, chain, own6, NFT_RETURN);
+    add_inside(r, chain, NFT_RETURN);
     begin_rule(r, chain);
-    if_meta(r, NFT_META_L4PROTO, IPPROTO_TCP);
-    redirect(r, ports->proxy);
+    if_protocol(r, IPPROTO_TCP);
+    redirect(r, r->ports->proxy);
     end_rule(r);
 }
 
-static void add_filter(struct rules *r, const uint8_t *own6) {
+static void add_filter(struct rules *r, bool nat_only) {
     static const char output[] = "filter_output", forward[] = "filter_forward";
+    static const uint32_t lo = LINK_LO,
+                          known = NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED);
     add_chain(r, output, "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_FILTER, NF_DROP);
     /* first, for that is nearly every packet */
     begin_rule(r, output);
-    if_known(r);
+    if (!nat_only)
+        if_meta(r, NFT_META_OIF, &lo, sizeof lo);
+    if_state(r, nat_only ? known : known | NF_CT_STATE_UNTRACKED_BIT);
     verdict(r, NF_ACCEPT);
     end_rule(r);
-    add_inside(r, output, own6, NF_ACCEPT);
+    add_inside(r, output, NF_ACCEPT);
     begin_rule(r, output);
     reject(r);
     end_rule(r);
     add_chain(r, forward, "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER, NF_DROP);
     begin_rule(r, forward);
     reject(r);
+    end_rule(r);
+}
+
+static void add_tproxy(struct rules *r, const char *chain, const struct inside *f) {
+    const struct in_addr listener4 = {htonl(INADDR_LOOPBACK)};
+    bool v4 = f->family == NFPROTO_IPV4;
+    begin_rule(r, chain);
+    if_family(r, f->family);
+    if_address(r, f->destination, NFT_CMP_NEQ, &f->loopback);
+    if_protocol(r, IPPROTO_TCP);
+    tproxy(r, f->family, v4 ? (const void *)&listener4 : &in6addr_loopback, v4 ? 4 : 16, r->ports->proxy);
+    verdict(r, NF_ACCEPT);
+    end_rule(r);
+}
+
+/* First the own address, where the answers go, then what is for neither of ours. */
+static void add_prerouting(struct rules *r) {
+    static const char chain[] = "filter_prerouting";
+    struct inside in[2];
+    size_t n = find_inside(r, in);
+    add_chain(r, chain, "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE, NF_DROP);
+    for (size_t i = 0; i < n; i++) {
+        add_destination(r, chain, &in[i], &in[i].own, NF_ACCEPT);
+        add_tproxy(r, chain, &in[i]);
+        add_destination(r, chain, &in[i], &in[i].loopback, NF_ACCEPT);
+    }
+    begin_rule(r, chain);
+    if_protocol(r, IPPROTO_TCP);
+    reset(r);
     end_rule(r);
 }
 
@@ -309,35 +438,58 @@ static int send_batch(struct rules *r) {
 }
 
 /* `family` is inet; IPv4 only where the kernel has no IPv6 at all, and so no inet tables either. */
-static int install(uint8_t family, const uint8_t *own6, const struct listen_ports *ports,
-                   struct errmsg *msg) {
+static int install(uint8_t family, const uint8_t *own6, const struct listen_ports *ports, bool nat_only) {
     static char memory[ROOM * MAX];
-    struct rules r = {.family = family, .batch = mnl_nlmsg_batch_start(memory, sizeof memory - ROOM)};
+    struct rules r = {.family = family,
+                      .own6 = own6,
+                      .ports = ports,
+                      .batch = mnl_nlmsg_batch_start(memory, sizeof memory - ROOM)};
     if (!r.batch)
-        return errmsg_set(msg, ERR_NOMEM, "nftables: out of memory");
+        return -1;
     begin(&r, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
     end(&r);
     add_table(&r);
-    add_nat(&r, own6, ports);
-    add_filter(&r, own6);
+    if (!nat_only) {
+        add_raw(&r);
+        add_prerouting(&r);
+    }
+    add_nat(&r);
+    add_filter(&r, nat_only);
     r.head->nlmsg_flags |= NLM_F_ACK;
     begin(&r, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
     end(&r);
     int result = send_batch(&r);
     mnl_nlmsg_batch_stop(r.batch);
-    return result ? errmsg_errno(msg, ERR_UNSUPPORTED, "nftables rules can't be set") : 0;
+    return result;
 }
 
-int nft_setup(const uint8_t prefix6[8], bool ipv6, const struct listen_ports *ports, struct errmsg *msg) {
+/* By TPROXY if that can be, or else by NAT. */
+static int install_best(uint8_t family, const uint8_t prefix6[8], const uint8_t *own6,
+                        const struct listen_ports *ports, bool *nat_only) {
+    *nat_only = !ports->transparent || !link_deliver(prefix6, own6 != NULL);
+    if (!*nat_only && install(family, own6, ports, false)) {
+        link_undeliver(prefix6, own6 != NULL);
+        *nat_only = true;
+    }
+    return *nat_only ? install(family, own6, ports, true) : 0;
+}
+
+int nft_setup(const uint8_t prefix6[8], bool ipv6, const struct listen_ports *ports, bool *nat_only,
+              struct errmsg *msg) {
     uint8_t own6[16];
     link_own6(prefix6, own6);
-    int r = install(NFPROTO_INET, ipv6 ? own6 : NULL, ports, msg);
+    int r = install_best(NFPROTO_INET, prefix6, ipv6 ? own6 : NULL, ports, nat_only);
+    int saved = errno;
     /* a table for IPv4 alone is enough only if nothing can speak IPv6 at all */
     if (r && !ipv6) {
         int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-            return install(NFPROTO_IPV4, NULL, ports, msg);
-        close(fd);
+        if (fd < 0) {
+            r = install_best(NFPROTO_IPV4, prefix6, NULL, ports, nat_only);
+            saved = errno;
+        } else {
+            close(fd);
+        }
     }
-    return r;
+    errno = saved;
+    return r ? errmsg_errno(msg, ERR_UNSUPPORTED, "nftables rules can't be set") : 0;
 }

@@ -62,10 +62,19 @@ NETWORK = '''
 '''
 
 
-@box.each_user
-def every_packet_meets_the_exit_or_nothing(_t, user):
-    r = box.python(NETWORK, user=user)
-    got = r.lines()
+def each_way(function):
+    """Registers the test once for each way that leads TCP to the exit, and each kind of user: function(user, before)."""
+    for user in box.USERS:
+        for way in ("TPROXY", "NAT"):
+            def one(_t, user=user, way=way):
+                function(user, without.tproxy() if way == "NAT" else [])
+            tap.test(one, name="%s, by %s, %s" % (function.__name__.replace("_", " "), way, user or "rootless"))
+    return function
+
+
+@each_way
+def every_packet_meets_the_exit_or_nothing(user, before):
+    got = box.python(NETWORK, user=user, before=before).lines()
     for host, port in (("93.184.216.34", 80), ("10.0.0.1", 22), ("169.254.169.254", 80)):
         tap.contains(got["tcp " + host], "DST %s:%d - redirected" % (host, port))
     tap.contains(got["tcp 2606:4700::1111"], "DST [2606:4700::1111]:853 - redirected")
@@ -87,6 +96,211 @@ def every_packet_meets_the_exit_or_nothing(_t, user):
     tap.contains(got["again"], "did True")
     for label, text in got.items():
         tap.ok(int(text.split()[-2]) < 500, "%s was slow: %s" % (label, text))
+
+
+# Every address is delivered inside: that must be no way to oneself instead of the exit, nor to a name of somebody else's.
+TRICKS = '''
+    import threading
+    FREEBIND, FREEBIND6 = (0, 15), (41, 78)
+    OWN6 = [l.split() for l in open("/proc/net/if_inet6") if not l.startswith("0000")][0][0]
+    OWN6 = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(OWN6))
+    def family(host):
+        return socket.AF_INET6 if ":" in host else socket.AF_INET
+    def bound(host, port, free=False):
+        s = socket.socket(family(host))
+        s.settimeout(0.5)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if ":" in host:
+            s.setsockopt(41, socket.IPV6_V6ONLY, 1)
+        if free:
+            s.setsockopt(*(FREEBIND6 if ":" in host else FREEBIND), 1)
+        s.bind((host, port))
+        return s
+    def serve(host, port, free=False):
+        s = bound(host, port, free)
+        s.settimeout(None)
+        s.listen()
+        def loop():
+            while True:
+                peer, _ = s.accept()
+                peer.send(b"own")
+                peer.close()
+        threading.Thread(target=loop, daemon=True).start()
+        return s
+    def ask(host, port, s=None):
+        s = s or socket.socket(family(host))
+        s.settimeout(3 if s.getsockname()[1] == 0 else s.gettimeout())
+        s.connect((host, port))
+        said = b""
+        while b := s.recv(300):
+            said += b
+        s.close()
+        return said.decode().strip()
+    def listening(table):
+        return sorted(int(l.split()[1].split(":")[1], 16) for l in list(open(table))[1:] if l.split()[3] == "0A")
+    FIRST = listening("/proc/net/tcp")
+    for host, own in (("1.1.1.1", "198.18.0.1"), ("2606:4700::1111", OWN6)):
+        # one of the sandbox's own is at the very place where the exit's would be
+        def squat():
+            port = bound(own, 0).getsockname()[1]
+            mine = bound(host, at, free=True)
+            mine.setblocking(False)
+            mine.connect_ex((own, port))
+            return ask(host, at, bound(own, port))
+        for at in (443, 7443):
+            attempt("squat %s %d" % (host, at), squat)
+    for host, wild in (("1.1.1.1", "0.0.0.0"), ("2606:4700::1111", "::")):
+        for port in (443, 8443):
+            serve(wild, port)
+            attempt("wild %s %d" % (host, port), ask, host, port)
+        attempt("bind " + host, bound, host, 0)
+        for port in (80, 9443):
+            serve(host, port, free=True)
+            attempt("listen %s %d" % (host, port), ask, host, port)
+        for source in (host[:-1] + "2", host):
+            attempt("from %s %s" % (source, host), lambda: ask(host, 443, bound(source, 0, free=True)))
+    for host in ("127.0.0.1", "198.18.0.1", "::1", OWN6):
+        attempt("inside " + host.replace(OWN6, "own6"), ask, host, 443)
+    # the exit's own listeners, by other addresses and by their own
+    for port in FIRST:
+        for host in ("1.1.1.1", "2606:4700::1111", "198.18.0.1", "198.18.0.2"):
+            attempt("port %s %d" % (host, FIRST.index(port)), ask, host, port)
+        for host in ("127.0.0.1", "127.0.0.2", "::1"):
+            attempt("port %s %d" % (host, FIRST.index(port)), lambda: ask(host, port, bound(host, 0)))
+        serve("198.18.0.1", port)
+        attempt("port mine %d" % FIRST.index(port), ask, "198.18.0.1", port)
+    print("ports: %d %d" % (*FIRST,) if len(FIRST) == 2 else "ports: %r" % FIRST)
+    attempt("loopback", lambda: ask("1.1.1.1", 443, bound("127.0.0.1", 0)))
+    attempt("loopback6", lambda: ask("2606:4700::1111", 443, bound("::1", 0)))
+    for host, own in (("1.1.1.1", "198.18.0.1"), ("2606:4700::1111", OWN6)):
+        # answers to this port are answers, not questions to a name server
+        attempt("from 53 " + host, lambda: ask(host, 443, bound(own, 53)))
+        # the exit closes first, and has the connection in TIME_WAIT when it comes again
+        port = bound(own, 0).getsockname()[1]
+        for i in "123":
+            attempt("again%s %s" % (i, host), lambda: ask(host, 443, bound(own, port)))
+    attempt("transparent", lambda: socket.socket().setsockopt(0, 19, 1))
+    def original(to):
+        s = socket.create_connection(to, 3)
+        a = s.getsockopt(0, 80, 16)
+        return socket.inet_ntoa(a[4:8]), struct.unpack("!H", a[2:4])[0]
+    attempt("route", lambda: [l.split()[:2] for l in open("/proc/net/route")][1:])
+    attempt("original", original, ("127.0.0.1", 443))
+'''
+
+
+@each_way
+def no_address_leads_round_the_exit(user, before):
+    got = box.python(TRICKS, user=user, before=before, timeout=60).lines()
+    proxy, dns = sorted(got.pop("ports").split())
+    for host, shown in (("1.1.1.1", "1.1.1.1"), ("2606:4700::1111", "[2606:4700::1111]")):
+        for port in (443, 8443):
+            tap.contains(got["wild %s %d" % (host, port)], "did 'DST %s:%d - redirected'" % (shown, port))
+        tap.contains(got["bind " + host], "failed EADDRNOTAVAIL")
+        for port in (80, 9443):
+            tap.contains(got["listen %s %d" % (host, port)], "did 'DST %s:%d - redirected'" % (shown, port))
+        for label in ("from %s %s" % (host[:-1] + "2", host), "from %s %s" % (host, host), "squat %s 443" % host,
+                      "squat %s 7443" % host):
+            tap.lacks(got[label], "own'")
+        for i, port in enumerate((proxy, dns)):
+            tap.contains(got["port %s %d" % (host, i)], "did 'DST %s:%s - redirected'" % (shown, port))
+        for label in ("from 53 ", "again1 ", "again2 ", "again3 "):
+            tap.contains(got[label + host], "did 'DST %s:443 - redirected'" % shown)
+    for host in ("127.0.0.1", "198.18.0.1", "::1", "own6"):
+        tap.contains(got["inside " + host], "did 'own'")
+    for host in ("127.0.0.1", "::1"):
+        # the other one is the name server's
+        tap.equal(["- direct'" in got["port %s %d" % (host, i)] for i in (0, 1)].count(True), 1)
+    for i, port in enumerate((proxy, dns)):
+        tap.contains(got["port 198.18.0.2 %d" % i], "did 'DST 198.18.0.2:%s - redirected'" % port)
+        tap.contains(got["port mine %d" % i], "did 'own'")
+        for host in ("198.18.0.1", "127.0.0.2"):
+            tap.contains(got["port %s %d" % (host, i)], "failed ECONNREFUSED")
+    tap.contains(got["loopback"], "did 'DST 1.1.1.1:443 - redirected'")
+    tap.contains(got["loopback6"], "did 'DST [2606:4700::1111]:443 - redirected'")
+    # some look for it to know whether there is a network
+    tap.contains(got["route"], "did [['lo', '00000000']]")
+    tap.contains(got["transparent"], "failed EPERM")
+    tap.contains(got["original"], "did ('127.0.0.1', 443)")
+
+
+# What connections to the world leave the sandbox of its own ports.
+PORTS = '''
+    def family(host):
+        return socket.AF_INET6 if ":" in host else socket.AF_INET
+    def connect(host, port, first=0, last=0):
+        s = socket.socket(family(host))
+        s.setsockopt(0, 51, struct.pack("=I", last << 16 | first))  # IP_LOCAL_PORT_RANGE
+        s.connect((host, port))
+        return s
+    def serve(host, port, reuse):
+        server = socket.socket(family(host))
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+        if ":" in host:
+            server.setsockopt(41, socket.IPV6_V6ONLY, 1)
+        server.bind(("::" if ":" in host else "0.0.0.0", port))
+        server.listen()
+        client = socket.create_connection(("::1" if ":" in host else "127.0.0.1", port), 3)
+        peer, _ = server.accept()
+        client.close()
+        peer.recv(1)
+        peer.close()
+        server.close()
+    def ends():
+        return [(*(int(a.split(":")[1], 16) for a in l.split()[1:3]), l.split()[3]) for t in ("tcp", "tcp6")
+                for l in list(open("/proc/net/" + t))[1:]]
+    def close(s):
+        port = s.getsockname()[1]
+        s.close()
+        while not any(peer == port and state == "06" for _, peer, state in ends()):
+            time.sleep(0.01)  # until the exit's end is in TIME_WAIT
+    for host in ("1.1.1.1", "2606:4700::1111"):
+        for port in (80, 443, 8443):
+            s = connect(host, port)
+            while s.recv(300):
+                pass  # the exit closes first
+            for reuse in (1, 0):
+                attempt("open %s %d %d" % (host, port, reuse), serve, host, port, reuse)
+            close(s)
+            for reuse in (1, 0):
+                attempt("closed %s %d %d" % (host, port, reuse), serve, host, port, reuse)
+    FIRST, LAST = map(int, open("/proc/sys/net/ipv4/ip_local_port_range").read().split())
+    SCANNED = 64
+    while any(LAST - SCANNED < port <= LAST for port, _, _ in ends()):
+        LAST -= 1
+    held = [connect(host, port, FIRST, LAST - SCANNED) for host in ("1.1.1.1", "2606:4700::1111")
+            for port in range(LAST - SCANNED + 1, LAST + 1)]
+    for host in ("1.1.1.1", "2606:4700::1111"):
+        attempt("scan " + host, lambda: len([connect(host, 443, LAST - SCANNED + 1, LAST) for _ in range(SCANNED)]))
+'''
+
+
+@each_way
+def a_connection_takes_no_port_of_the_sandboxs(user, before):
+    got = box.python(PORTS, user=user, before=before, timeout=60).lines()
+    tap.equal(len(got), 26)
+    for label, text in got.items():
+        if label.startswith("scan"):
+            tap.contains(text, "did 64 ", label)
+        # TPROXY leaves the web's ports to those who let others have them as well
+        elif before or label.endswith(" 1") or " 8443 " in label:
+            tap.contains(text, "did None ", label)
+
+
+@each_way
+def where_nobody_listens_nothing_is_reached(user, before):
+    r = box.python('''
+        keep = []
+        for host in ("0.0.0.0", "::"):
+            keep.append(socket.create_server((host, 443), family=socket.AF_INET6 if ":" in host else socket.AF_INET))
+        for host in ("1.1.1.1", "2606:4700::1111", "example.com"):
+            attempt(host, socket.create_connection, (host, 443), 3)
+    ''', user=user, before=before, env={"SANDBOX_DEAF": "1"})
+    got = r.lines()
+    tap.equal(len(got), 3)
+    for host, text in got.items():
+        tap.contains(text, "failed ECONNREFUSED", host)
+        tap.ok(int(text.split()[-2]) < 500, text)
 
 
 @box.each_user
@@ -129,7 +343,7 @@ def doctor(before, user=None):
 def the_doctor_finds_a_good_host_good(_t, user):
     said = doctor([], user)
     tap.lacks(said, "error:")
-    for part in ("namespaces", "/proc inside", "nftables inside", "seccomp", "Landlock"):
+    for part in ("namespaces", "/proc inside", "nftables inside", "TPROXY", "seccomp", "Landlock"):
         tap.contains(said, "ok: ", part)
         tap.contains(said, part)
 
@@ -139,6 +353,7 @@ def the_doctor_names_what_is_in_the_way():
     for before, words in ((without.user_namespaces(), ["error: user namespaces", "CLONE_NEWUSER"]),
                           (without.netlink(), ["error: net namespace", "netlink"]),
                           (without.ipv6(), ["note: IPv6"]),
+                          (without.tproxy(), ["note: TPROXY", "modprobe nft_tproxy"]),
                           (without.mounts(), ["error: mount namespace", "systempaths=unconfined"]),
                           (without.seccomp(), ["error: seccomp"]),
                           (["unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"', "sh"],
@@ -180,25 +395,48 @@ def the_command_is_what_it_was(_t, user):
         tap.equal(int(fields["CapEff"], 16), 0)
 
 
-RULES = """table inet exeat {
+TPROXY_RULES = """table inet exeat {
+	chain raw_output {
+		type filter hook output priority raw; policy accept;
+		tcp dport 443 ip daddr != 198.18.0.1 ip daddr != 127.0.0.0/8 notrack accept
+		tcp sport 443 ip saddr != 198.18.0.1 ip saddr != 127.0.0.0/8 notrack accept
+		tcp dport 80 ip daddr != 198.18.0.1 ip daddr != 127.0.0.0/8 notrack accept
+		tcp sport 80 ip saddr != 198.18.0.1 ip saddr != 127.0.0.0/8 notrack accept
+		tcp dport 443 ip6 daddr != OWN ip6 daddr != ::1 notrack accept
+		tcp sport 443 ip6 saddr != OWN ip6 saddr != ::1 notrack accept
+		tcp dport 80 ip6 daddr != OWN ip6 daddr != ::1 notrack accept
+		tcp sport 80 ip6 saddr != OWN ip6 saddr != ::1 notrack accept
+	}
+
+	chain filter_prerouting {
+		type filter hook prerouting priority mangle; policy drop;
+		ip daddr 198.18.0.1 accept
+		ip daddr != 127.0.0.0/8 meta l4proto tcp tproxy ip to 127.0.0.1:PORT accept
+		ip daddr 127.0.0.0/8 accept
+		ip6 daddr OWN accept
+		ip6 daddr != ::1 meta l4proto tcp tproxy ip6 to [::1]:PORT accept
+		ip6 daddr ::1 accept
+		meta l4proto tcp reject with tcp reset
+	}
+
 	chain nat_output {
 		type nat hook output priority -100; policy accept;
 		tcp dport 53 redirect to :PORT
 		udp dport 53 redirect to :PORT
-		ip daddr 127.0.0.0/8 return
 		ip daddr 198.18.0.1 return
-		ip6 daddr ::1 return
+		ip daddr 127.0.0.0/8 return
 		ip6 daddr OWN return
+		ip6 daddr ::1 return
 		meta l4proto tcp redirect to :PORT
 	}
 
 	chain filter_output {
 		type filter hook output priority filter; policy drop;
-		ct state established,related accept
-		ip daddr 127.0.0.0/8 accept
+		oif "lo" ct state established,related,untracked accept
 		ip daddr 198.18.0.1 accept
-		ip6 daddr ::1 accept
+		ip daddr 127.0.0.0/8 accept
 		ip6 daddr OWN accept
+		ip6 daddr ::1 accept
 		reject with icmpx admin-prohibited
 	}
 
@@ -209,20 +447,63 @@ RULES = """table inet exeat {
 }
 """
 
+NAT_RULES = """table inet exeat {
+	chain nat_output {
+		type nat hook output priority -100; policy accept;
+		tcp dport 53 redirect to :PORT
+		udp dport 53 redirect to :PORT
+		ip daddr 198.18.0.1 return
+		ip daddr 127.0.0.0/8 return
+		ip6 daddr OWN return
+		ip6 daddr ::1 return
+		meta l4proto tcp redirect to :PORT
+	}
+
+	chain filter_output {
+		type filter hook output priority filter; policy drop;
+		ct state established,related accept
+		ip daddr 198.18.0.1 accept
+		ip daddr 127.0.0.0/8 accept
+		ip6 daddr OWN accept
+		ip6 daddr ::1 accept
+		reject with icmpx admin-prohibited
+	}
+
+	chain filter_forward {
+		type filter hook forward priority filter; policy drop;
+		reject with icmpx admin-prohibited
+	}
+}
+"""
+
+TPROXY_ROUTES = """100:	from all lookup 100
+local default dev lo table 100 proto static scope host src 198.18.0.1
+100:	from all lookup 100
+local default dev lo table 100 proto static src OWN metric 1024 pref medium
+"""
+
 
 @tap.test
 def the_rules_read_as_they_are_meant():
-    work.need("nft", "nsenter")
+    work.need("ip", "nft", "nsenter", "strace")
     if not work.is_root():
         tap.skip("another user's namespace can't be entered")
-    with box.Box("echo up; sleep 1000") as b:
-        tap.equal(b.process.stdout.readline(), b"up\n")
-        supervisor = b.process.pid
-        with open("/proc/%d/task/%d/children" % (supervisor, supervisor), encoding="ascii") as f:
-            init = f.read().split()[0]
-        rules = work.sh("nsenter", "-t", init, "-n", "nft", "list", "ruleset")
-    rules = re.sub(r"(ip6 daddr )fd[0-9a-f:]*:ffff:ffff:ffff:ffff ", r"\1OWN ", rules)
-    tap.equal(re.sub(r"to :[0-9]+", "to :PORT", rules), RULES)
+    def refused(n):
+        return ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=sendto", "-e", "inject=sendto:error=ENOENT:when=%d" % n]
+    # lo, for each family address and default route, then the rule of the table and its route; then the rules
+    for before in ([], without.tproxy(), refused(6), refused(7), refused(8), refused(9), refused(10)):
+        with box.Box("echo up; cat", before=before, user="root", stdin=subprocess.PIPE, env={"SANDBOX_SHOW": "1"}) as b:
+            tap.equal(b.process.stdout.readline(), b"up\n")
+            init = b.process.stderr.readline().split()[4].decode()
+            inside = ["nsenter", "-t", init, "-n"]
+            rules = work.sh(*inside, "nft", "list", "ruleset")
+            routes = "".join(line.rstrip() + "\n" for family in "46" for what in (["rule"], ["route", "show", "table", "all"])
+                             for line in re.findall(r".* 100\b.*", work.sh(*inside, "ip", "-" + family, *what)))
+            b.process.stdin.close()
+            tap.equal(b.process.wait(), 0)
+        rules, routes = (re.sub(r"\bfd[0-9a-f:]*:ffff:ffff:ffff:ffff\b", "OWN", text) for text in (rules, routes))
+        tap.equal(re.sub(r"(to [0-9.:\[\]]*:)[0-9]+", r"\1PORT", rules), NAT_RULES if before else TPROXY_RULES)
+        tap.equal(routes, "" if before else TPROXY_ROUTES)
 
 
 @tap.test

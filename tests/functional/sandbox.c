@@ -6,7 +6,8 @@
  *
  * Every TCP connection is answered with one line, "DST ADDRESS:PORT NAME direct|redirected", and closed. DNS is answered as a worker
  * does. STATE-DIR has root.pem, which serves as our root and as the bundle. Prints the listeners' ports as the line
- * "ports PROXY DNS" when asked for by SANDBOX_SHOW. The exit status is the command's as `exeat run` has it.
+ * "ports PROXY DNS" when asked for by SANDBOX_SHOW. With SANDBOX_DEAF nobody listens for TCP connections. The exit status is the
+ * command's as `exeat run` has it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -193,6 +194,11 @@ static int run(const struct sandbox_spec *spec, const struct sandbox_trust *trus
     if (getenv("SANDBOX_SHOW") && getsockname(sb.listeners.tcp4, &a.sa, &a.len) == 0 &&
         getsockname(sb.listeners.dns_udp4, &d.sa, &d.len) == 0)
         fprintf(stderr, "ports %u %u init %d ipv6 %d\n", addr_port(&a), addr_port(&d), (int)sb.init, sb.ipv6);
+    if (getenv("SANDBOX_DEAF")) {
+        close(sb.listeners.tcp4);
+        close(sb.listeners.tcp6);
+        sb.listeners.tcp4 = sb.listeners.tcp6 = -1;
+    }
     int status = sandbox_exec(&sb, &msg) ? 125 : serve(&sb);
     forward_to = NULL;
     sandbox_release(&sb);

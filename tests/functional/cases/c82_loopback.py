@@ -5,6 +5,7 @@ import socket
 import client
 import exeat
 import tap
+import without
 from redis import RealRedis
 from servers import RawServer, SinkServer
 
@@ -181,6 +182,22 @@ def any_server_of_the_sandbox_over_udp_and_tls(_t):
 def a_port_below_1024_is_the_sandboxs_to_use():
     r = exeat.run(None, ["python3", "-c", "import socket; print(socket.create_server(('127.0.0.1', 80)).getsockname()[1])"])
     tap.equal(r.out, "80\n")
+
+
+BOTH = r'''
+curl -sS -m 10 -o /dev/null -w "%{http_code}\\n" http://203.0.113.9/
+curl -sS -m 10 -o /dev/null -w "%{http_code}\\n" http://a.test:8000/
+exec python3 -c "$0"
+'''
+
+
+@tap.test
+def where_the_kernel_has_no_tproxy_all_is_the_same(_t):
+    for before in ([], without.tproxy()):
+        r = exeat.run(None, [], program_args=[*before, exeat.program(), "run", "--", "sh", "-c", BOTH, OWN])
+        tap.equal([line.split()[-1] for line in r.out.splitlines()], ["403"] * 2 + ["own"] * 6)
+        r = exeat.run(None, [], program_args=[*before, exeat.program(), "doctor"])
+        tap.contains(r.out, "TPROXY: not inside" if before else "led to exeat by TPROXY")
 
 
 socket.setdefaulttimeout(10)
