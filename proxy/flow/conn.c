@@ -171,12 +171,7 @@ static void conn_sniffed(struct conn *conn) {
     case SNIFF_TLS: {
         if (tunnel_begin(conn))
             return;
-        size_t n = conn_hello_length(buf_slice(&conn->in));
-        if (n == 0)
-            return;
-        if (n > CONN_HELLO_MAX)
-            conn_refuse(conn, "hello-too-long", "the ClientHello is longer than 32 KiB");
-        else
+        if (conn_hello_length(buf_slice(&conn->in)))
             conn_tls_begin(conn);
         return;
     }

@@ -128,14 +128,16 @@ void conn_on_failed(struct io *io, int err);
 
 /* ---- conn_tls.c ---- */
 
-/* `hello` are the first bytes: TLS begins. */
+/* conn->in holds the first bytes of a hello: TLS begins, unless it is to be too long. */
 void conn_tls_begin(struct conn *conn);
 /* What the context of all handshakes gets: ALPN, the callback on hellos, options. For leaf_config.setup. */
 int conn_tls_setup(void *arg, SSL_CTX *ctx);
 
-/* The length of the ClientHello that `data`, the first bytes, begins; 0: not known yet. Follows records of any size. */
+/* The length of the ClientHello that `data`, the first bytes, begins; 0: not known yet. Follows records of any size;
+ * CONN_HELLO_BROKEN: something else stands between its pieces. */
 size_t conn_hello_length(struct slice data);
-#define CONN_HELLO_MAX 32768
+#define CONN_HELLO_MAX    32768
+#define CONN_HELLO_BROKEN SIZE_MAX
 
 /* ---- conn_http1.c ---- */
 

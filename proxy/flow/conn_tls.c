@@ -22,7 +22,7 @@ size_t conn_hello_length(struct slice data) {
         const unsigned char *record = (const unsigned char *)data.p + at;
         size_t n = (size_t)record[3] << 8 | record[4];
         if (record[0] != SSL3_RT_HANDSHAKE || n == 0)
-            return SIZE_MAX; /* something between the pieces of a hello */
+            return CONN_HELLO_BROKEN;
         at += 5;
         size_t take = n < sizeof first - have ? n : sizeof first - have;
         if (data.n - at < take)
@@ -181,6 +181,15 @@ static void conn_on_leaf(struct leaf_waiter *w, X509 *cert, int err, const char 
 
 void conn_tls_begin(struct conn *conn) {
     struct engine *engine = conn->box->engine;
+    size_t n = conn_hello_length(buf_slice(&conn->in));
+    if (n == CONN_HELLO_BROKEN) {
+        conn_refuse(conn, "handshake-failed", "something else stands between the pieces of the ClientHello");
+        return;
+    }
+    if (n > CONN_HELLO_MAX) {
+        conn_refuse(conn, "hello-too-long", "the ClientHello is longer than 32 KiB");
+        return;
+    }
     SSL *ssl = SSL_new(leaf_cache_context(engine->leaves));
     conn_enter(conn, CONN_HELLO);
     if (!ssl || io_unread(conn->io, buf_slice(&conn->in))) {

@@ -131,10 +131,7 @@ static void tunnel_refuse_policy(struct conn *conn) {
 static void tunnel_pass_on(struct conn *conn) {
     tunnel_free(conn->tunnel);
     conn->tunnel = NULL;
-    if (conn_hello_length(buf_slice(&conn->in)) > CONN_HELLO_MAX)
-        conn_refuse(conn, "hello-too-long", "the ClientHello is longer than 32 KiB");
-    else
-        conn_tls_begin(conn);
+    conn_tls_begin(conn);
 }
 
 /* ---- connecting, and the relay ---- */

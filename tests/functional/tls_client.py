@@ -68,6 +68,22 @@ def a_client_that_does_not_trust_us_is_recorded(t):
 
 
 @tap.test
+def what_stands_between_the_pieces_of_a_hello_is_no_hello(t):
+    between = {"an alert": b"\x15\3\1\0\2\1\0", "a record without bytes": b"\x16\3\1\0\0", "a request": b"GET / HTTP/1.1\r\n\r\n"}
+    for policy in (POLICY, POLICY + "tunnel https://pinned.test\n"):
+        r, server = run(t, '''
+            for between in %r:
+                c = tcp("a.test", 443)
+                c.send(b"\\x16\\3\\1\\0\\2\\1\\0" + between + b"\\x16\\3\\1\\0\\7\\1\\0\\3\\3xxx")
+                report(c.rest().hex())
+        ''' % list(between.values()), policy=policy)
+        tap.equal(r.reports, [""] * len(between))
+        tap.equal({(v["code"], v["reason"]) for v in r.verdicts()},
+                  {("handshake-failed", "something else stands between the pieces of the ClientHello")})
+        tap.equal((len(r.verdicts()), len(server.connections)), (len(between), 0))
+
+
+@tap.test
 def http_1_1_is_chosen_where_a_client_does_not_offer_h2(t):
     r, _ = run(t, '''
         for offer in (["http/1.0", "http/1.1"], ["http/1.1"], None, ["x", "y"]):
