@@ -1,5 +1,6 @@
 """C14: TLS without a name is refused for that reason; a rule that names the address may allow it, and it is verified."""
 import client
+import clienthello
 import exeat
 import h2
 import tap
@@ -64,6 +65,22 @@ def addresses_of_ipv6_are_no_others(t):
         if got == "000 ":
             tap.equal(r.verdict(verdict="deny")["code"], "no-sni")
             tap.equal(len(server.connections), 0)
+
+
+@tap.test
+def what_is_no_name_in_the_place_of_one(t):
+    """An address, but where a rule spells that out, and what no host is called."""
+    server = t.use(RawServer(response(200, "ok"), tls=pki.leaf("a.test")))
+    addresses, malformed = [b"10.9.0.1", b"127.0.0.1", b"[2001:db8::7]"], [b"a..test", b"a test", b"a.test\0", b"a.test,b.test", b"\xc3\xa4.test", b"2001:db8::7"]
+    r = client.run("allow GET https://a.test/**\nallow GET https://10.9.0.2/**\n", [clienthello.CLIENT, '''
+        good = hello("a.test")
+        for name in %r:
+            report(first("a.test", with_name(good, name)))
+        report(first("10.9.0.1", with_name(good, b"10.9.0.1")), first("10.9.0.2", with_name(good, b"10.9.0.2")), first("a.test", good))
+    ''' % (addresses + malformed,)], resolve=[server.resolve(n) for n in ("10.9.0.1", "10.9.0.2", "a.test")], upstream_ca=pki.ca)
+    tap.equal(r.reports, ["alert 112"] * 9 + [["alert 112", "record 22", "record 22"]])
+    codes = [v["code"] for v in r.verdicts() if v["code"].startswith("sni")]
+    tap.equal((codes.count("sni-address"), codes.count("sni-malformed")), (4, 6))
 
 
 @tap.test

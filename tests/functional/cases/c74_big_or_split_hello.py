@@ -1,23 +1,9 @@
 """C74: the ClientHello is read whole, whatever its size and however it comes; too big or too slow a one is ended."""
+import clienthello
 import onehost
 import tap
 
-HELLO = '''
-    def hello(sni, size):
-        """The bytes of a ClientHello of about that size, by Python's own TLS with a long ALPN list; then the rest of a handshake."""
-        context = ssl.create_default_context()
-        protocols, room = ["http/1.1"], size - 500
-        while room > 0:
-            protocols.append(("x%05d" % len(protocols)) + "p" * 100)
-            room -= 107
-        context.set_alpn_protocols(protocols)
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = context.wrap_bio(incoming, outgoing, server_hostname=sni)
-        try:
-            tls.do_handshake()
-        except ssl.SSLWantReadError:
-            pass
-        return tls, incoming, outgoing
+FINISH = '''
     def finish(sock, tls, incoming, outgoing):
         while True:
             try:
@@ -36,18 +22,15 @@ HELLO = '''
                 return int(tls.read(4096).split()[1])
             except ssl.SSLWantReadError:
                 incoming.write(sock.recv(65536))
-    def records(data, step):
-        body = data[5:]
-        return b"".join(b"\\x16\\x03\\x01" + struct.pack(">H", len(body[i:i + step])) + body[i:i + step] for i in range(0, len(body), step))
 '''
 
 
 @tap.test
 def every_size_and_every_cut(t):
-    r, server = onehost.through(t, [HELLO, '''
+    r, server = onehost.through(t, [clienthello.CLIENT, FINISH, '''
         for size in (1300, 5300, 15300):
             for how in ("whole", "bytes", "gap", "small records", "records and bytes"):
-                tls, incoming, outgoing = hello("a.test", size)
+                tls, incoming, outgoing = handshake("a.test", size)
                 data = outgoing.read()
                 sock = socket.create_connection(("a.test", 443), 10)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -59,9 +42,9 @@ def every_size_and_every_cut(t):
                     for i in range(len(data)):
                         sock.sendall(data[i:i + 1])
                 elif how == "small records":
-                    sock.sendall(records(data, 1))
+                    sock.sendall(records(message_of(data), 1))
                 elif how == "records and bytes":
-                    data = records(data, 200)
+                    data = records(message_of(data), 200)
                     for i in range(len(data)):
                         sock.sendall(data[i:i + 1])
                 else:
@@ -78,10 +61,10 @@ def every_size_and_every_cut(t):
 
 @tap.test
 def a_hello_of_100_kilobytes_is_refused(t):
-    r, server = onehost.through(t, [HELLO, '''
+    r, server = onehost.through(t, [clienthello.CLIENT, FINISH, '''
         sock = socket.create_connection(("a.test", 443), 10)
         message = b"\\x01\\x01\\x86\\xa0" + b"\\x03\\x03" + b"x" * 99998
-        wire = records(b"....." + message, 16000)
+        wire = records(message, 16000)
         try:
             sock.sendall(wire)
             sock.settimeout(10)
@@ -98,7 +81,7 @@ def a_hello_of_100_kilobytes_is_refused(t):
 @tap.test
 def the_name_may_stand_last(t):
     """SNI as the last extension, in a record of its own, behind 15 kB of others; and records of one byte each."""
-    r, _ = onehost.through(t, [HELLO, '''
+    r, _ = onehost.through(t, [clienthello.CLIENT, FINISH, '''
         def name_last(data):
             """The same ClientHello with the server_name extension moved to its end."""
             body = data[5:] if data[0] == 22 else data
@@ -117,10 +100,10 @@ def the_name_may_stand_last(t):
                 rest = rest[4 + n:]
             return body[:at + 2] + others, name
         for size in (1300, 5300, 15300):
-            head, name = name_last(hello("a.test", size)[2].read())
+            head, name = name_last(hello("a.test", size))
             assert name
             record = lambda part: b"\\x16\\x03\\x01" + struct.pack(">H", len(part)) + part
-            for wire in (record(head) + record(name), record(head + name[:-1]) + record(name[-1:]), records(b"....." + head + name, 1)):
+            for wire in (record(head) + record(name), record(head + name[:-1]) + record(name[-1:]), records(head + name, 1)):
                 sock = socket.create_connection(("a.test", 443), 10)
                 sock.sendall(wire)
                 report(size, len(wire), sock.recv(1)[0])
@@ -137,13 +120,13 @@ TUNNEL = "tunnel https://a.test\n"
 @tap.test
 def the_same_where_it_is_to_be_passed_through_unread(t):
     """No record says more than the name, so that it has to be read just as whole; the server then has the very bytes."""
-    r, server = onehost.through(t, [HELLO, '''
+    r, server = onehost.through(t, [clienthello.CLIENT, FINISH, '''
         for size in (1300, 5300, 15300):
             for how in ("whole", "bytes", "gap", "small records", "records and bytes"):
-                tls, incoming, outgoing = hello("a.test", size)
+                tls, incoming, outgoing = handshake("a.test", size)
                 data = outgoing.read()
                 if "records" in how:
-                    data = records(data, 1 if how == "small records" else 200)
+                    data = records(message_of(data), 1 if how == "small records" else 200)
                 sock = socket.create_connection(("a.test", 443), 10)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 pieces = [data[:500], data[500:]] if how == "gap" else [data[i:i + 1] for i in range(len(data))] if "bytes" in how else [data]
@@ -157,7 +140,7 @@ def the_same_where_it_is_to_be_passed_through_unread(t):
                 except (ssl.SSLError, OSError) as e:
                     report(size, how, str(e))
                 sock.close()
-        for wire in (records(b"....." + b"\\x01\\x01\\x86\\xa0" + b"\\x03\\x03" + b"x" * 99998, 16000),):
+        for wire in (records(b"\\x01\\x01\\x86\\xa0" + b"\\x03\\x03" + b"x" * 99998, 16000),):
             sock = socket.create_connection(("a.test", 443), 10)
             try:
                 sock.sendall(wire)
@@ -177,7 +160,7 @@ def the_same_where_it_is_to_be_passed_through_unread(t):
 def whatever_way_it_comes_and_whatever_it_offers(t):
     """By a CONNECT, to an IPv6 address, of TLS 1.2 alone, with HTTP/2 among its offers; to be read, and to be passed through."""
     for policy in (onehost.POLICY, TUNNEL):
-        r, server = onehost.through(t, [HELLO, '''
+        r, server = onehost.through(t, [clienthello.CLIENT, FINISH, '''
             def offer(context):
                 """The long list with h2 in front: what is chosen is no matter here."""
                 context.set_alpn_protocols(["h2", "http/1.1"] + [("x%05d" % i) + "p" * 100 for i in range(130)])
@@ -199,7 +182,7 @@ def whatever_way_it_comes_and_whatever_it_offers(t):
                         assert way != "connect" or c.granted.status == 200
                         data = outgoing.read()
                         assert len(data) > 13000
-                        c.send(records(data, step))
+                        c.send(records(message_of(data), step))
                         try:
                             while True:
                                 try:
@@ -231,8 +214,8 @@ def a_byte_every_ten_seconds_is_ended(t):
 
 
 def a_byte_every_ten_seconds(t, policy):
-    r, server = onehost.through(t, [HELLO, '''
-        data = hello("a.test", 1300)[2].read()
+    r, server = onehost.through(t, [clienthello.CLIENT, FINISH, '''
+        data = hello("a.test", 1300)
         c = tcp("a.test", 443)
         began = time.monotonic()
         try:
