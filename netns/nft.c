@@ -46,8 +46,8 @@
  */
 
 #define TABLE "exeat"
-#define ROOM  2048 /* for one message; the longest takes a quarter of it */
-#define MAX   32   /* messages */
+#define ROOM  2048 /* for one message; the longest takes a third of it */
+#define MAX   40   /* messages */
 
 struct rules {
     uint8_t family;      /* NFPROTO_INET, NFPROTO_IPV4 */

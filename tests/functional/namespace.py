@@ -180,6 +180,8 @@ TRICKS = '''
         for i in "123":
             attempt("again%s %s" % (i, host), lambda: ask(host, 443, bound(own, port)))
     attempt("transparent", lambda: socket.socket().setsockopt(0, 19, 1))
+    attempt("transparent6", lambda: socket.socket(socket.AF_INET6).setsockopt(41, 75, 1))
+    attempt("mark", lambda: socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 100))
     def original(to):
         s = socket.create_connection(to, 3)
         a = s.getsockopt(0, 80, 16)
@@ -220,7 +222,8 @@ def no_address_leads_round_the_exit(user, before):
     tap.contains(got["loopback6"], "did 'DST [2606:4700::1111]:443 - redirected'")
     # some look for it to know whether there is a network
     tap.contains(got["route"], "did [['lo', '00000000']]")
-    tap.contains(got["transparent"], "failed EPERM")
+    for label in ("transparent", "transparent6", "mark"):
+        tap.contains(got[label], "failed EPERM")
     tap.contains(got["original"], "did ('127.0.0.1', 443)")
 
 
