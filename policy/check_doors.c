@@ -54,8 +54,8 @@ static void warn(struct check *c, const struct rule *r, struct slice method, str
 
 /* A body that names main wherever the row looks for a ref. */
 static void put_body(struct buf *out, const struct forge_row *row) {
-    bool named = row->ref && row->ref[0] != '{';
-    bool whole = named && row->space && !*row->space;
+    bool named = row->ref[0] && row->ref[0] != '{';
+    bool whole = named && row->space == FORGE_WHOLE;
     if (named)
         buf_printf(out, "{\"%s\":\"%smain\"}", row->ref, whole ? "refs/heads/" : "");
 }

@@ -64,8 +64,7 @@ size_t classes_doors_row(const char *root, const struct forge_row *row, struct s
         }
         const char *end = strchr(p, '}');
         bool repo = strncmp(p, "{repo}", 6) == 0, tail = end[-1] == '*';
-        bool names_ref =
-            row->ref && row->ref[0] == '{' && strncmp(p + 1, row->ref + 1, strlen(row->ref) - 2) == 0;
+        bool names_ref = row->ref[0] == '{' && strncmp(p + 1, row->ref + 1, strlen(row->ref) - 2) == 0;
         p = end;
         if (repo && repository.n) {
             n = put_units(units, n, repository, lab);
@@ -242,7 +241,7 @@ static bool quiet(const struct forge_row *row) {
 
 /* The ref without what the row puts before it. False: it is of another kind. */
 static bool within_space(const struct forge_row *row, struct slice ref, struct slice *out) {
-    struct slice space = slice_str(row->space ? row->space : "");
+    struct slice space = slice_str(forge_space(row->space));
     *out = slice_from(ref, space.n);
     return slice_starts(ref, space);
 }
@@ -257,7 +256,7 @@ static int each_body(struct tour *t, const char *root, const struct forge_row *r
     struct glob pattern = {.units = units, .n = classes_doors_row(root, row, repository, ref, units)};
     int result = 0;
     for (size_t i = 0; result == 0 && i < sizeof flags / sizeof *flags; i++) {
-        bool named = ref.n && row->ref && row->ref[0] != '{';
+        bool named = ref.n && row->ref[0] && row->ref[0] != '{';
         if (flags[i] && !(row->flags & flags[i]))
             continue;
         buf_clear(&t->body);
@@ -276,7 +275,7 @@ static int each_row(struct tour *t, const char *root, const struct forge_row *ro
     for (bool more = true; result == 0 && more && t->left;) {
         more = slice_cut(rest, ',', &t->f.method, &rest);
         result = each_body(t, root, row, repository, SLICE_NONE);
-        for (size_t i = 0; result == 0 && row->ref && i < t->refs.n; i++)
+        for (size_t i = 0; result == 0 && row->ref[0] && i < t->refs.n; i++)
             if (within_space(row, slice_str(t->refs.text[i]), &ref))
                 result = each_body(t, root, row, repository, ref);
     }
@@ -286,11 +285,11 @@ static int each_row(struct tour *t, const char *root, const struct forge_row *ro
 /* What is in no table: below a repository, and beside them. */
 static int each_strange(struct tour *t, const char *root, unsigned forge, struct slice repository) {
     static const char *const methods[] = {"POST", "PUT", "PATCH", "DELETE", "BREW"};
-    const struct forge_row row = {.forges = forge,
-                                  .path = forge == FORGE_GITLAB ? "/projects/{repo}/{rest*}"
-                                                                : "/repos/{repo}/{rest*}"};
+    static const struct forge_row lab = {.forges = FORGE_GITLAB, .path = "/projects/{repo}/{rest*}"},
+                                  others = {.path = "/repos/{repo}/{rest*}"};
+    const struct forge_row *row = forge == FORGE_GITLAB ? &lab : &others;
     uint16_t units[DOOR_UNITS_MAX];
-    struct glob pattern = {.units = units, .n = classes_doors_row(root, &row, repository, SLICE_NONE, units)};
+    struct glob pattern = {.units = units, .n = classes_doors_row(root, row, repository, SLICE_NONE, units)};
     int result = 0;
     buf_clear(&t->body);
     for (size_t i = 0; result == 0 && i < sizeof methods / sizeof *methods; i++) {

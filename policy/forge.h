@@ -69,34 +69,46 @@ enum forge_absent {
 #define FORGE_GIST        (1u << 10) /* {gist} is a repository of its own, below gist.HOST */
 #define FORGE_UPDATE_LIST (1u << 11) /* GraphQL: `refUpdates` names refs, one by one */
 
+/* What stands before the name that a request has for the ref. */
+enum forge_space {
+    FORGE_HEADS, /* "refs/heads/" */
+    FORGE_TAGS,  /* "refs/tags/" */
+    FORGE_REFS,  /* "refs/" */
+    FORGE_WHOLE, /* nothing: the name is whole */
+};
+
 /*
- * One endpoint. In `path` {repo} is a repository's name (of GitLab: a project, by number or with its slashes encoded),
+ * One endpoint. Texts lie in the row, so that a table is constant as it was linked and all processes have the same pages of it; "" is
+ * none. In `path` {repo} is a repository's name (of GitLab: a project, by number or with its slashes encoded),
  * {NAME} a segment, {NAME*} the rest of the path.
  */
 struct forge_row {
     unsigned forges;
-    const char *methods; /* "PUT,DELETE" */
-    const char *path;    /* below the API's root */
+    char methods[24]; /* "PUT,DELETE" */
+    char path[80];    /* below the API's root */
     enum forge_does does;
-    const char *space; /* "refs/heads/": stands before the name; "" if the name is whole */
-    const char *ref;   /* what names the ref: "{NAME}" of the path, or a parameter; NULL: nothing does */
+    enum forge_space space;
+    char ref[16]; /* what names the ref: "{NAME}" of the path, or a parameter; "": nothing does */
     enum forge_absent absent;
-    const char *file; /* what names the one file that changes, in the same way; NULL: files are not known */
+    char file[8]; /* what names the one file that changes, in the same way; "": files are not known */
     unsigned flags;
 };
 
 /* One mutation of a GraphQL API; all take one argument, `input`. Names of members are paths: "branch.branchName". */
 struct forge_mutation {
     unsigned forges;
-    const char *name;
+    char name[64];
     enum forge_does does;
-    const char *space;
-    const char *ref; /* NULL: nothing names it */
+    enum forge_space space;
+    char ref[24]; /* "": nothing names it */
     enum forge_absent absent;
-    const char *repository; /* the member that names it, "acme/app"; NULL: none, or an opaque id */
-    const char *id;         /* the member that is the opaque id of a repository, ref or pull request */
+    char repository[32]; /* the member that names it, "acme/app"; "": none, or an opaque id */
+    char id[16];         /* the member that is the opaque id of a repository, ref or pull request */
     unsigned flags;
 };
+
+/* As text. */
+const char *forge_space(enum forge_space space);
 
 /* All rows, for reading and for the tests. */
 const struct forge_row *forge_rows(size_t *n);

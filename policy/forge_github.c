@@ -8,23 +8,23 @@
  */
 #include "policy/forge.h"
 
-#define H   "refs/heads/"
-#define T   "refs/tags/"
+#define H   FORGE_HEADS
+#define T   FORGE_TAGS
 #define R   "/repos/{repo}"
 #define ROW .forges = FORGE_GITHUB
 #define QUIET(m, p)                                                                                          \
-    { ROW, .methods = (m), .path = R p }
+    { ROW, .methods = m, .path = R p }
 #define APART(m, p)                                                                                          \
-    { ROW, .methods = (m), .path = (p) }
-#define DOOR(m, p) ROW, .methods = (m), .path = R p
+    { ROW, .methods = m, .path = p }
+#define DOOR(m, p) ROW, .methods = m, .path = R p
 
 /* clang-format off: a row a line */
 static const struct forge_row rows[] = {
     /* --- refs are written --- */
-    {DOOR("POST", "/git/refs"), .does = FORGE_CREATES, .space = "", .ref = "ref"},
-    {DOOR("PATCH", "/git/refs/{ref*}"), .does = FORGE_UPDATES, .space = "refs/", .ref = "{ref}",
+    {DOOR("POST", "/git/refs"), .does = FORGE_CREATES, .space = FORGE_WHOLE, .ref = "ref"},
+    {DOOR("PATCH", "/git/refs/{ref*}"), .does = FORGE_UPDATES, .space = FORGE_REFS, .ref = "{ref}",
      .flags = FORGE_FORCE},
-    {DOOR("DELETE", "/git/refs/{ref*}"), .does = FORGE_DELETES, .space = "refs/", .ref = "{ref}"},
+    {DOOR("DELETE", "/git/refs/{ref*}"), .does = FORGE_DELETES, .space = FORGE_REFS, .ref = "{ref}"},
     {DOOR("PUT,DELETE", "/contents/{path*}"), .does = FORGE_UPDATES, .space = H, .ref = "branch",
      .absent = FORGE_DEFAULT, .file = "{path}"},
     {DOOR("POST", "/merges"), .does = FORGE_UPDATES, .space = H, .ref = "base"},

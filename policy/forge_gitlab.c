@@ -8,16 +8,16 @@
  */
 #include "policy/forge.h"
 
-#define H         "refs/heads/"
-#define T         "refs/tags/"
-#define LAB(m, p) .forges = FORGE_GITLAB, .methods = (m), .path = "/projects/{repo}" p
-#define TEA(m, p) .forges = FORGE_GITEA, .methods = (m), .path = "/repos/{repo}" p
+#define H         FORGE_HEADS
+#define T         FORGE_TAGS
+#define LAB(m, p) .forges = FORGE_GITLAB, .methods = m, .path = "/projects/{repo}" p
+#define TEA(m, p) .forges = FORGE_GITEA, .methods = m, .path = "/repos/{repo}" p
 #define QUIET(m, p)                                                                                          \
     { LAB(m, p) }
 #define TEXT(m, p)                                                                                           \
     { LAB(m, p), .flags = FORGE_TEXT }
 #define APART(m, p)                                                                                          \
-    { .forges = FORGE_GITLAB, .methods = (m), .path = (p) }
+    { .forges = FORGE_GITLAB, .methods = m, .path = p }
 #define CALM(m, p)                                                                                           \
     { TEA(m, p) }
 

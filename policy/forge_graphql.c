@@ -31,7 +31,7 @@ static bool ask_node(struct forge_reading *r, const struct forge_mutation *m) {
     struct slice id;
     struct buf text;
     struct json j;
-    if (!m->id || m->forges != FORGE_GITHUB || forge_param(r, m->id, &id) != TRI_YES || id.n > 256)
+    if (!m->id[0] || m->forges != FORGE_GITHUB || forge_param(r, m->id, &id) != TRI_YES || id.n > 256)
         return false;
     buf_init(&text, 4096);
     json_init(&j, &text);
@@ -65,8 +65,8 @@ static void node_repository(struct forge_reading *r, const char *path) {
 
 static void find_repository(struct forge_reading *r, const struct forge_mutation *m) {
     struct slice name = SLICE_NONE, id = SLICE_NONE;
-    enum tri named = m->repository ? forge_param(r, m->repository, &name) : TRI_NO;
-    enum tri by_id = m->repository && m->id ? forge_param(r, m->id, &id) : TRI_NO;
+    enum tri named = m->repository[0] ? forge_param(r, m->repository, &name) : TRI_NO;
+    enum tri by_id = m->repository[0] && m->id[0] ? forge_param(r, m->id, &id) : TRI_NO;
     if (named == TRI_UNKNOWN || (named == TRI_YES && by_id != TRI_NO))
         forge_dark(r, "which repository it is about can be read in more than one way");
     else if (named == TRI_YES)
@@ -122,10 +122,11 @@ static void read_node(struct forge_reading *r, const struct forge_mutation *m) {
                     head ? "data.node.headRepository.nameWithOwner" : "data.node.repository.nameWithOwner");
     if (m->absent == FORGE_BASE || head) {
         known = node_answer(r, head ? "data.node.headRefName" : "data.node.baseRefName", &name);
-        ref = known ? forge_ref(r, "refs/heads/", name) : SLICE_NONE;
+        ref = known ? forge_ref(r, FORGE_HEADS, name) : SLICE_NONE;
     } else if (m->absent == FORGE_MISSING) {
         known = node_answer(r, "data.node.name", &name) && node_answer(r, "data.node.prefix", &prefix);
-        ref = known ? forge_ref(r, "", forge_text(r, prefix, name, SLICE_NONE, SLICE_NONE)) : SLICE_NONE;
+        ref = known ? forge_ref(r, FORGE_WHOLE, forge_text(r, prefix, name, SLICE_NONE, SLICE_NONE))
+                    : SLICE_NONE;
     }
     forge_add_all(r, does_what(r, m), ref,
                   known                        ? NULL
@@ -157,7 +158,7 @@ static void read_list(struct forge_reading *r) {
                                : fresh                              ? FORGE_CREATES
                                : before.n                           ? FORGE_UPDATES
                                                                     : FORGE_SAVES;
-        forge_add_all(r, does, forge_ref(r, "", name), NULL);
+        forge_add_all(r, does, forge_ref(r, FORGE_WHOLE, name), NULL);
     }
     r->json = whole;
 }
@@ -192,8 +193,7 @@ static void read_named(struct forge_reading *r, const struct forge_mutation *m) 
     if (found == TRI_NO && m->absent == FORGE_NONE)
         return;
     struct slice id = SLICE_NONE;
-    enum tri by_id =
-        m->id && slice_eq(slice_str(m->id), SLICE("branch.id")) ? forge_param(r, m->id, &id) : TRI_NO;
+    enum tri by_id = slice_eq(slice_str(m->id), SLICE("branch.id")) ? forge_param(r, m->id, &id) : TRI_NO;
     bool twice = found == TRI_YES && by_id != TRI_NO;
     bool never = found == TRI_NO && by_id == TRI_NO && m->absent == FORGE_MISSING;
     if (found == TRI_UNKNOWN || twice || never) {
@@ -205,7 +205,7 @@ static void read_named(struct forge_reading *r, const struct forge_mutation *m) 
         add_files(r, first);
         return;
     }
-    if (r->repository.n == 0 && m->id && ask_node(r, m))
+    if (r->repository.n == 0 && m->id[0] && ask_node(r, m))
         node_repository(r, slice_eq(slice_str(m->id), SLICE("repositoryId"))
                                ? "data.node.nameWithOwner"
                                : "data.node.repository.nameWithOwner");
@@ -233,7 +233,7 @@ static void read_input(struct forge_reading *r, const struct forge_mutation *m) 
         if (ask_node(r, m))
             node_repository(r, "data.node.nameWithOwner");
         read_list(r);
-    } else if (m->ref) {
+    } else if (m->ref[0]) {
         read_named(r, m);
     } else if (m->forges == FORGE_GITHUB) {
         read_node(r, m);

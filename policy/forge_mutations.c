@@ -5,8 +5,8 @@
  */
 #include "policy/forge.h"
 
-#define H   "refs/heads/"
-#define T   "refs/tags/"
+#define H   FORGE_HEADS
+#define T   FORGE_TAGS
 #define HUB .forges = FORGE_GITHUB, .name
 #define LAB .forges = FORGE_GITLAB, .repository = "projectPath", .name
 #define QUIET(n)                                                                                             \
@@ -17,9 +17,9 @@ static const struct forge_mutation rows[] = {
     /* --- GitHub: refs are written --- */
     {HUB = "createCommitOnBranch", .does = FORGE_UPDATES, .space = H, .ref = "branch.branchName",
      .repository = "branch.repositoryNameWithOwner", .id = "branch.id", .flags = FORGE_ACTIONS},
-    {HUB = "createRef", .does = FORGE_CREATES, .space = "", .ref = "name", .id = "repositoryId"},
+    {HUB = "createRef", .does = FORGE_CREATES, .space = FORGE_WHOLE, .ref = "name", .id = "repositoryId"},
     {HUB = "updateRef", .does = FORGE_UPDATES, .id = "refId", .flags = FORGE_FORCE},
-    {HUB = "updateRefs", .does = FORGE_UPDATES, .space = "", .id = "repositoryId",
+    {HUB = "updateRefs", .does = FORGE_UPDATES, .space = FORGE_WHOLE, .id = "repositoryId",
      .flags = FORGE_UPDATE_LIST},
     {HUB = "deleteRef", .does = FORGE_DELETES, .id = "refId"},
     {HUB = "createLinkedBranch", .does = FORGE_CREATES, .space = H, .ref = "name", .absent = FORGE_UNNAMED,

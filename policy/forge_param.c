@@ -135,17 +135,22 @@ static bool plain_name(struct slice s, const char *never) {
     return true;
 }
 
-struct slice forge_ref(struct forge_reading *r, const char *space, struct slice name) {
+const char *forge_space(enum forge_space space) {
+    static const char texts[][12] = {[FORGE_HEADS] = "refs/heads/",
+                                     [FORGE_TAGS] = "refs/tags/",
+                                     [FORGE_REFS] = "refs/",
+                                     [FORGE_WHOLE] = ""};
+    return texts[space];
+}
+
+struct slice forge_ref(struct forge_reading *r, enum forge_space space, struct slice name) {
     static const char *const looks_whole[] = {"refs/", "heads/", "tags/", "remotes/"};
-    struct slice whole = forge_text(r, slice_str(space), name, SLICE_NONE, SLICE_NONE);
+    struct slice whole = forge_text(r, slice_str(forge_space(space)), name, SLICE_NONE, SLICE_NONE);
     bool good = plain_name(name, " ~^:?*[\\") && !memmem(name.p, name.n, "..", 2) &&
                 !memmem(name.p, name.n, "@{", 2) && slice_starts(whole, SLICE("refs/"));
-    size_t first =
-        slice_eq(slice_str(space), SLICE("refs/heads/")) || slice_ends(slice_str(space), SLICE("tags/")) ? 0
-                                                                                                         : 4;
-    if (slice_eq(slice_str(space), SLICE("refs/")))
+    if (space == FORGE_REFS)
         good &= !slice_starts(name, SLICE("refs/"));
-    for (size_t i = first; *space && i < 4; i++)
+    for (size_t i = 0; (space == FORGE_HEADS || space == FORGE_TAGS) && i < 4; i++)
         good &= !slice_starts(name, slice_str(looks_whole[i]));
     if (slice_caseeq(name, SLICE("HEAD")) || slice_eq(name, SLICE("@")))
         good = false;

@@ -67,7 +67,7 @@ void forge_settle_repository(struct forge_reading *r);
 struct slice forge_repository(struct forge_reading *r, struct slice name);
 
 /* A ref's full name, checked: `space` before `name`. Empty, and dark, if it is none for certain. */
-struct slice forge_ref(struct forge_reading *r, const char *space, struct slice name);
+struct slice forge_ref(struct forge_reading *r, enum forge_space space, struct slice name);
 
 /* Adds one update. An empty `ref` is one that is not known: `unknown` says what it would be. */
 struct forge_write *forge_add(struct forge_reading *r, struct slice ref, enum facts_op op,

@@ -71,7 +71,7 @@ static void add_answered(struct forge_reading *r, bool known, struct slice name,
     if (!known)
         forge_add_all(r, does, SLICE_NONE, forge_absent_text(absent));
     else
-        forge_add_all(r, does, forge_ref(r, "refs/heads/", name), NULL);
+        forge_add_all(r, does, forge_ref(r, FORGE_HEADS, name), NULL);
 }
 
 void forge_add_base(struct forge_reading *r, struct slice target, enum forge_does does) {
@@ -158,19 +158,19 @@ static bool read_body(struct forge_reading *r) {
 static enum tri named_ref(struct forge_reading *r, const struct forge_row *row, struct slice *out) {
     struct slice name = SLICE_NONE;
     enum tri found = TRI_NO;
-    if (row->ref && row->ref[0] == '{') {
+    if (row->ref[0] == '{') {
         name = forge_captured(r, slice_sub(slice_str(row->ref), 1, strlen(row->ref) - 2));
         found = TRI_YES;
-    } else if (row->ref) {
+    } else if (row->ref[0]) {
         found = forge_param(r, row->ref, &name);
     }
-    if (found == TRI_UNKNOWN || (found == TRI_NO && row->ref && row->absent == FORGE_MISSING)) {
+    if (found == TRI_UNKNOWN || (found == TRI_NO && row->ref[0] && row->absent == FORGE_MISSING)) {
         forge_dark(r, found == TRI_NO ? "it does not say which ref it is about"
                                       : "which ref it is about can be read in more than one way");
         return TRI_UNKNOWN;
     }
     if (found == TRI_YES)
-        *out = forge_ref(r, row->space ? row->space : "refs/heads/", name);
+        *out = forge_ref(r, row->space, name);
     return r->out->state == FORGE_DARK ? TRI_UNKNOWN : found;
 }
 
@@ -198,7 +198,7 @@ static void add_files(struct forge_reading *r, const struct forge_row *row, size
     const struct facts_text *paths = NULL;
     size_t n = 0;
     bool known = false, doubtful = false;
-    if (row->file) {
+    if (row->file[0]) {
         struct slice name = forge_captured(r, slice_sub(slice_str(row->file), 1, strlen(row->file) - 2));
         struct slice from = SLICE_NONE;
         known = forge_file(r, name, &paths, &n) && forge_param(r, "from_path", &from) == TRI_NO;
@@ -293,7 +293,7 @@ static void read_ref(struct forge_reading *r, const struct forge_row *row) {
     if (other == TRI_UNKNOWN)
         forge_dark(r, "which ref it is about can be read in more than one way");
     else if (other == TRI_YES && fresh.n)
-        forge_add_all(r, FORGE_SAVES, forge_ref(r, "refs/heads/", fresh), NULL);
+        forge_add_all(r, FORGE_SAVES, forge_ref(r, FORGE_HEADS, fresh), NULL);
     else if (named == TRI_YES)
         forge_add_all(r, does, ref, NULL);
     else if (row->absent == FORGE_DEFAULT)

@@ -203,6 +203,8 @@ static inline void every_row(unsigned forges) {
         const struct forge_row *row = i < n ? &hub[i] : &lab[i - n];
         if (!(row->forges & forges))
             continue;
+        assert_true(memchr(row->methods, 0, sizeof row->methods) && memchr(row->path, 0, sizeof row->path) &&
+                    memchr(row->ref, 0, sizeof row->ref) && memchr(row->file, 0, sizeof row->file));
         memset(seen, 0, sizeof seen);
         char url[512], method[16];
         make_url(row, url, sizeof url);
@@ -217,6 +219,9 @@ static inline void every_row(unsigned forges) {
         bool found = false;
         if (!(all[i].forges & forges))
             continue;
+        assert_true(memchr(all[i].name, 0, sizeof all[i].name) && memchr(all[i].ref, 0, sizeof all[i].ref) &&
+                    memchr(all[i].repository, 0, sizeof all[i].repository) &&
+                    memchr(all[i].id, 0, sizeof all[i].id));
         for (size_t j = 0; j < nmutations; j++)
             found |= strcmp(mutations[j], all[i].name) == 0;
         if (all[i].does != FORGE_NOTHING || all[i].flags) {
