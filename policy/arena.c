@@ -3,8 +3,10 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
-#define BLOCK_SIZE (64u << 10)
-#define CACHE_LINE 64
+/* As much as there is already: most policies are small, and most requests need next to nothing. */
+#define BLOCK_LEAST ((size_t)4 << 10)
+#define BLOCK_MOST  ((size_t)64 << 10)
+#define CACHE_LINE  64
 
 struct arena_block {
     struct arena_block *next;
@@ -26,7 +28,8 @@ void arena_release(struct arena *a) {
 }
 
 static struct arena_block *block_new(struct arena *a, size_t n) {
-    size_t size = n > BLOCK_SIZE ? n : BLOCK_SIZE;
+    size_t size = a->used < BLOCK_LEAST ? BLOCK_LEAST : a->used > BLOCK_MOST ? BLOCK_MOST : a->used;
+    size = size < n ? n : size;
     struct arena_block *b = calloc(1, sizeof *b + size);
     if (!b)
         return NULL;

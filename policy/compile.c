@@ -210,12 +210,10 @@ static bool add_rules(struct compiler *c, const struct tree_rule *tree, const st
         ;
     if (end > e->n)
         end = e->n;
-    if (!c->other)
-        c->other = arena_alloc(&c->p->arena, sizeof *c->other);
     struct rule counted = *rule;
     counted.limit_id = (uint32_t)c->p->nrules + 1;
-    struct hosts h = {.c = c, .tree = tree, .rule = &counted, .whole = e, .host_end = end, .one = c->other};
-    return c->other && pattern_each(c, e, end, add_rule, &h);
+    struct hosts h = {.c = c, .tree = tree, .rule = &counted, .whole = e, .host_end = end, .one = &c->one};
+    return pattern_each(c, e, end, add_rule, &h);
 }
 
 bool compile_rule(struct compiler *c, const struct tree_rule *tree, const struct source *source) {

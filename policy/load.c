@@ -65,7 +65,6 @@ static struct source *add_source(struct loader *ld) {
         return NULL;
     *s = (struct source){.name = name.p, .text = text, .index = (unsigned)p->nfiles};
     p->files[p->nfiles++] = s;
-    p->reach[s->index][s->index] = true;
     return s;
 }
 
@@ -112,7 +111,6 @@ static void load_include(struct loader *ld, const struct token *at, unsigned dep
     struct source *s = open_file(ld, name.p, at, &fresh);
     if (!s)
         return;
-    ld->c.p->reach[at->source->index][s->index] = true;
     if (ld->open[s->index])
         diag_token(ld->c.diags, at, NULL, NULL,
                    "\"%s\" includes itself, through this line or by way of other files", s->name);
@@ -160,12 +158,24 @@ static void load_files(struct loader *ld) {
     }
 }
 
-/* Includes of includes. */
-static void close_reach(struct policy *p) {
-    for (size_t k = 0; k < p->nfiles; k++)
-        for (size_t i = 0; i < p->nfiles; i++)
-            for (size_t j = 0; p->reach[i][k] && j < p->nfiles; j++)
-                p->reach[i][j] |= p->reach[k][j];
+/* Includes, and includes of includes. */
+static bool collect_reach(struct policy *p) {
+    size_t n = p->nfiles;
+    bool *reach = arena_alloc(&p->arena, n * n);
+    if (!reach)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        reach[i * n + i] = true;
+        for (const struct asked *a = p->asked; a; a = a->next)
+            if (a->from == p->files[i]->name)
+                reach[i * n + a->source->index] = true;
+    }
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; reach[i * n + k] && j < n; j++)
+                reach[i * n + j] |= reach[k * n + j];
+    p->reach = reach;
+    return true;
 }
 
 static void mention_words(struct loader *ld, const struct tree_words *words) {
@@ -231,7 +241,8 @@ static void prove(struct loader *ld) {
     for (struct item *item = ld->items; item; item = item->next) {
         const struct source *s = item->source;
         if (item->statement->kind == TREE_EXPECT)
-            expect_prove(&ld->c, &item->statement->rule, p->tops[s->index] ? NULL : p->reach[s->index]);
+            expect_prove(&ld->c, &item->statement->rule,
+                         p->tops[s->index] ? NULL : p->reach + s->index * p->nfiles);
     }
 }
 
@@ -253,8 +264,7 @@ static struct policy *policy_new(const struct policy_input *in) {
     p->asked_last = &p->asked;
     p->files = arena_alloc(&p->arena, POLICY_FILES_MAX * sizeof *p->files);
     p->tops = arena_alloc(&p->arena, POLICY_FILES_MAX * sizeof *p->tops);
-    p->reach = arena_alloc(&p->arena, POLICY_FILES_MAX * sizeof *p->reach);
-    if (p->files && p->tops && p->reach && keep_sets(p, in))
+    if (p->files && p->tops && keep_sets(p, in))
         return p;
     policy_free(p);
     return NULL;
@@ -274,9 +284,8 @@ static int load(struct loader *ld) {
     size_t before = diag_count(diags);
     vars_set(&ld->c, p->sets, p->nsets);
     load_files(ld);
-    close_reach(p);
     fill_variables(ld);
-    if (!compile_rules(ld) || !collect_credentials(p))
+    if (!collect_reach(p) || !compile_rules(ld) || !collect_credentials(p))
         return ERR_NOMEM;
     condition_prepare();
     if (diag_count(diags) == before)

@@ -102,7 +102,7 @@ struct index {
 
 /* How one file asked for another, for the bundle. */
 struct asked {
-    const char *from; /* NULL: a top file */
+    const char *from; /* that file's name, the very pointer; NULL: a top file */
     const char *name;
     const struct source *source;
     struct asked *next;
@@ -112,8 +112,8 @@ struct policy {
     struct arena arena;
     struct source **files; /* in the order of their first reading */
     size_t nfiles;
-    bool *tops;                      /* per file: named by the user, not (only) included */
-    bool (*reach)[POLICY_FILES_MAX]; /* reach[a][b]: a is b or includes it, directly or not */
+    bool *tops;  /* per file: named by the user, not (only) included */
+    bool *reach; /* reach[a * nfiles + b]: a is b or includes it, directly or not */
     struct asked *asked, **asked_last;
     struct policy_set *sets;
     size_t nsets;

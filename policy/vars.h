@@ -47,8 +47,7 @@ struct compiler {
     struct policy *p;
     struct policy_diags *diags;
     struct vars *vars;
-    struct expanded word;   /* scratch */
-    struct expanded *other; /* more of it, made when it is needed */
+    struct expanded word, one; /* scratch; of a rule, and of the host that is its turn */
 };
 
 /* Takes the values of --set. Errors are added to the diagnostics. */
