@@ -12,6 +12,8 @@
 #include "ca/libctx.h"
 #include "ca/root.h"
 
+#define BUCKETS_LEAST 16 /* a power of two */
+
 /* One name. It is in the table from the first question on; in the order of use only while it has a
  * certificate. */
 struct leaf {
@@ -34,8 +36,8 @@ struct leaf_cache {
     unsigned char *spki;
     int spki_n;
     uint64_t seed;
-    size_t mask; /* buckets - 1 */
-    struct leaf **buckets;
+    size_t mask;           /* buckets - 1 */
+    struct leaf **buckets; /* as many as names or more, where there is memory for them */
     struct leaf *newest, *oldest;
     struct leaf_waiter *told; /* waiters whose answer is being handed out */
     struct leaf_stats stats;
@@ -85,6 +87,25 @@ static void remove_leaf(struct leaf_cache *cache, struct leaf *l) {
     free(l);
 }
 
+/* Twice as many buckets: a sandbox that asks for few names costs few. */
+static void grow(struct leaf_cache *cache) {
+    size_t mask = 2 * cache->mask + 1;
+    struct leaf **buckets = calloc(mask + 1, sizeof(struct leaf *));
+    if (!buckets)
+        return;
+    for (size_t i = 0; i <= cache->mask; i++) {
+        struct leaf *l;
+        while ((l = cache->buckets[i])) {
+            cache->buckets[i] = l->chain;
+            l->chain = buckets[l->hash & mask];
+            buckets[l->hash & mask] = l;
+        }
+    }
+    free(cache->buckets);
+    cache->buckets = buckets;
+    cache->mask = mask;
+}
+
 static struct leaf *add_leaf(struct leaf_cache *cache, struct slice name) {
     if (cache->stats.names >= cache->config.capacity) {
         if (!cache->oldest)
@@ -95,6 +116,8 @@ static struct leaf *add_leaf(struct leaf_cache *cache, struct slice name) {
     struct leaf *l = calloc(1, sizeof *l + name.n);
     if (!l)
         return NULL;
+    if (cache->stats.names > cache->mask)
+        grow(cache);
     memcpy(l->name, name.p, name.n);
     l->n = name.n;
     l->hash = hash_bytes(cache->seed, name);
@@ -375,17 +398,14 @@ void leaf_cache_fail(struct leaf_cache *cache, struct slice name, int err, const
 
 int leaf_cache_new(const struct leaf_config *config, struct leaf_cache **out, struct errmsg *msg) {
     struct leaf_cache *cache = calloc(1, sizeof *cache);
-    size_t buckets = 16;
     *out = NULL;
     if (!cache)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
     cache->config = *config;
     if (cache->config.capacity == 0)
         cache->config.capacity = LEAF_CACHE_DEFAULT;
-    while (buckets < cache->config.capacity && buckets < 1u << 20)
-        buckets *= 2;
-    cache->mask = buckets - 1;
-    cache->buckets = calloc(buckets, sizeof(struct leaf *));
+    cache->mask = BUCKETS_LEAST - 1;
+    cache->buckets = calloc(BUCKETS_LEAST, sizeof(struct leaf *));
     int r = cache->buckets ? 0 : errmsg_set(msg, ERR_NOMEM, "out of memory");
     if (r == 0 && getrandom(&cache->seed, sizeof cache->seed, 0) != sizeof cache->seed)
         r = errmsg_errno(msg, ERR_IO, "getrandom");

@@ -12,8 +12,10 @@ struct vault_client {
     uint32_t last; /* number given out last */
     struct vault_request *pending[BUCKETS];
     struct leases leases;
-    char memory[MSG_MAX]; /* of the question that is being sent; wiped where a secret was in it */
 };
+
+static char
+    question[MSG_MAX]; /* that is being sent: one loop, one at a time; wiped where a secret was in it */
 
 int vault_client_new(int (*send)(void *arg, const struct msg_out *m), void *arg, struct vault_client **out) {
     *out = calloc(1, sizeof **out);
@@ -58,7 +60,7 @@ static void begin(struct vault_client *c, struct vault_request *r, struct msg_ou
         c->last++;
     while (c->last == 0 || find(c, c->last));
     r->number = c->last;
-    msg_begin(m, c->memory, sizeof c->memory, type);
+    msg_begin(m, question, sizeof question, type);
     msg_put_u32(m, r->number);
 }
 
@@ -103,7 +105,7 @@ int vault_ask_render(struct vault_client *c, struct vault_request *r, uint64_t s
 bool vault_lease(const struct vault_client *c, uint64_t sandbox, struct slice credential,
                  const struct vault_origin *origin, struct slice *header, struct slice *value) {
     struct lease_key key = {sandbox, credential, *origin};
-    const struct lease *e = c->leases.used ? leases_find(&c->leases, &key, clock_coarse_ms()) : NULL;
+    const struct lease *e = leases_find(&c->leases, &key, clock_coarse_ms());
     if (!e)
         return false;
     *header = slice_make(e->header, e->header_n);
@@ -118,7 +120,7 @@ bool vault_expire(struct vault_client *c) {
 int vault_ask_keep(struct vault_client *c, struct vault_request *r, uint64_t sandbox,
                    const struct vault_keep *list, size_t n, size_t *taken) {
     struct msg_out m;
-    size_t room = sizeof c->memory - 64, count = 0;
+    size_t room = sizeof question - 64, count = 0;
     while (count < n && list[count].value.n + sizeof list->key + 12 <= room) {
         room -= list[count].value.n + sizeof list->key + 12;
         count++;
@@ -134,7 +136,7 @@ int vault_ask_keep(struct vault_client *c, struct vault_request *r, uint64_t san
         msg_put_slice(&m, secret_slice(&list[i].value));
     }
     int err = finish(c, r, &m, VAULT_KEPT);
-    secret_wipe(c->memory, m.n);
+    secret_wipe(question, m.n);
     *taken = err ? 0 : count;
     return err;
 }
@@ -149,13 +151,13 @@ int vault_ask_recall(struct vault_client *c, struct vault_request *r, uint64_t s
 
 int vault_ask_bindings(struct vault_client *c) {
     struct msg_out m;
-    msg_begin(&m, c->memory, sizeof c->memory, VAULT_ASK_BINDINGS);
+    msg_begin(&m, question, sizeof question, VAULT_ASK_BINDINGS);
     return m.err ? m.err : c->send(c->arg, &m);
 }
 
 int vault_ask_marks(struct vault_client *c, uint32_t from) {
     struct msg_out m;
-    msg_begin(&m, c->memory, sizeof c->memory, VAULT_ASK_MARKS);
+    msg_begin(&m, question, sizeof question, VAULT_ASK_MARKS);
     msg_put_u32(&m, from);
     return m.err ? m.err : c->send(c->arg, &m);
 }

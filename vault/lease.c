@@ -1,5 +1,7 @@
 #include "vault/lease.h"
 
+#include <stdlib.h>
+
 #include "base/hash.h"
 
 static size_t lease_place(const struct lease_key *key) {
@@ -23,16 +25,21 @@ static void lease_end(struct leases *l, struct lease *e) {
 }
 
 const struct lease *leases_find(const struct leases *l, const struct lease_key *key, uint64_t now_ms) {
+    if (l->used == 0)
+        return NULL;
     const struct lease *e = &l->list[lease_place(key)];
     return lease_is(e, key) && now_ms < e->until_ms ? e : NULL;
 }
 
 void leases_put(struct leases *l, const struct lease_key *key, struct slice header, struct slice value,
                 uint64_t now_ms, uint32_t keep_ms) {
-    struct lease *e = &l->list[lease_place(key)];
+    struct lease *e;
     if (keep_ms == 0 || key->credential.n > sizeof e->credential || header.n > sizeof e->header ||
         key->origin.host.n > sizeof e->host)
         return;
+    if (!l->list && !(l->list = calloc(LEASES_MAX, sizeof *l->list)))
+        return;
+    e = &l->list[lease_place(key)];
     lease_end(l, e);
     if (secret_set(&e->value, value))
         return;
@@ -58,4 +65,6 @@ size_t leases_expire(struct leases *l, uint64_t now_ms) {
 
 void leases_release(struct leases *l) {
     leases_expire(l, UINT64_MAX);
+    free(l->list);
+    l->list = NULL;
 }

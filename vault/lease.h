@@ -7,7 +7,7 @@
  * gain by it is nothing: it could have asked. Values are in `struct secret`, wiped when their time is over, when
  * another takes their place, and with the table.
  *
- * The table has a fixed size and never fails: what finds no place is not kept, and asked for again.
+ * The table has a fixed size and never fails: what finds no place, or no memory, is not kept, and asked for again.
  */
 #ifndef VAULT_LEASE_H
 #define VAULT_LEASE_H
@@ -37,7 +37,7 @@ struct lease {
 
 /* Zero-initialised is empty. */
 struct leases {
-    struct lease list[LEASES_MAX];
+    struct lease *list; /* of LEASES_MAX; NULL until there is one */
     size_t used;
 };
 
@@ -51,7 +51,7 @@ void leases_put(struct leases *l, const struct lease_key *key, struct slice head
 /* Wipes those whose time is over. Returns how many are left. */
 size_t leases_expire(struct leases *l, uint64_t now_ms);
 
-/* Wipes all. */
+/* Wipes all; empty then. */
 void leases_release(struct leases *l);
 
 #endif

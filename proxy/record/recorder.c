@@ -20,8 +20,9 @@ struct recorder {
     uint64_t gap_count, gap_from, gap_to; /* of the gap that is open */
     void (*gone)(void *arg);
     void *arg;
-    uint8_t message[MSG_MAX];
 };
+
+static uint8_t message[MSG_MAX]; /* the last one: one loop, one record at a time */
 
 static void recorder_ended(struct recorder *c) {
     if (c->fd < 0)
@@ -139,11 +140,11 @@ static void on_retry(evutil_socket_t fd, short what, void *arg) {
 
 struct slice recorder_send(struct recorder *c, const struct record *r) {
     struct msg_out m;
-    record_encode(r, &m, c->message, sizeof c->message);
+    record_encode(r, &m, message, sizeof message);
     /* while a gap is open and can't be reported, nothing may pass it: order is kept */
     if ((c->gap_count && !gap_report(c)) || !hand_over(c, &m))
         lose(c, r->time_ms);
-    return m.err ? SLICE_NONE : slice_make(c->message, m.n);
+    return m.err ? SLICE_NONE : slice_make(message, m.n);
 }
 
 struct recorder *recorder_new(struct event_base *base, int fd, int ring, void (*gone)(void *arg), void *arg) {

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/base64.h"
 
 #define PROXY_PORT   1080 /* curl's */
@@ -107,7 +108,11 @@ static int parse_no_proxy(struct slice list, struct proxyenv *env, struct errmsg
             continue;
         if (env->nbypass == PROXYENV_BYPASS_MAX)
             return errmsg_set(msg, ERR_USAGE, "no_proxy: more than %d entries", PROXYENV_BYPASS_MAX);
-        if (parse_bypass(word, &env->bypass[env->nbypass]))
+        struct proxy_bypass *grown = array_room(env->bypass, env->nbypass, &env->bypass_room, sizeof *grown);
+        if (!grown)
+            return errmsg_set(msg, ERR_NOMEM, "no_proxy: out of memory");
+        env->bypass = grown;
+        if (parse_bypass(word, &grown[env->nbypass]))
             env->nbypass++;
     }
     return 0;
@@ -152,6 +157,7 @@ int proxyenv_load(struct proxyenv *env, const char *(*get)(const char *name), st
 void proxyenv_release(struct proxyenv *env) {
     secret_release(&env->https.authorization);
     secret_release(&env->http.authorization);
+    free(env->bypass);
     *env = (struct proxyenv){0};
 }
 

@@ -41,11 +41,11 @@ struct proxy_bypass {
 struct proxyenv {
     struct proxy_server https, http;
     bool bypass_all;
-    size_t nbypass;
-    struct proxy_bypass bypass[PROXYENV_BYPASS_MAX];
+    struct proxy_bypass *bypass;
+    size_t nbypass, bypass_room;
 };
 
-/* `get` is getenv in the program, something else in tests. 0, or ERR_USAGE with a message that names the
+/* `get` is getenv in the program, something else in tests. 0, ERR_NOMEM, or ERR_USAGE with a message that names the
  * variable and never shows user or password; *env is then empty. */
 int proxyenv_load(struct proxyenv *env, const char *(*get)(const char *name), struct errmsg *msg);
 void proxyenv_release(struct proxyenv *env);
