@@ -1,4 +1,4 @@
-/* Memory that malloc keeps. */
+/* Memory that a process keeps without a use for it. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
@@ -9,7 +9,10 @@
  */
 void heap_give_back(void);
 
-/* Gives back all that is free, where a process has begun and most of what it will need is there. */
+/*
+ * Gives back all that is free, where a process has begun and most of what it will need is there: of the heap, and of the stack, which a
+ * start needs deeper than a loop does.
+ */
 void heap_settle(void);
 
 #endif

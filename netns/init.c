@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/heap.h"
 #include "base/msg.h"
 #include "base/version.h"
 #include "netns/command.h"
@@ -295,8 +296,11 @@ static int loop(struct init *in) {
             (void)!read(in->signals, &info, sizeof info);
             reap(in);
         }
+        bool was_running = in->running;
         if (p[0].revents && !in->told && !obey(in))
             return 125;
+        if (in->running && !was_running)
+            heap_settle();
     }
     /* when pid 1 ends, the kernel ends what the command has left behind */
     return 0;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
+
 /* Spaces, tabs, line ends and backslashes come as \ooo. In place. */
 static void unescape(char *s) {
     char *to = s;
@@ -42,14 +44,14 @@ static int parse_line(char *line, struct mount *m) {
 
 int mountinfo_read(struct mountinfo *out, struct errmsg *msg) {
     char *line = NULL;
-    size_t cap = 0;
+    size_t cap = 0, room = 0;
     int r = 0;
     *out = (struct mountinfo){0};
     FILE *f = fopen("/proc/self/mountinfo", "re");
     if (!f)
         return errmsg_errno(msg, ERR_IO, "/proc/self/mountinfo");
     while (r == 0 && getline(&line, &cap, f) > 0) {
-        struct mount *grown = reallocarray(out->list, out->n + 1, sizeof *grown);
+        struct mount *grown = array_room(out->list, out->n, &room, sizeof *grown);
         if (!grown) {
             r = ERR_NOMEM;
             break;

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/write.h"
 #include "netns/hostsockets.h"
 #include "netns/wire.h"
@@ -164,14 +165,14 @@ int wire_trust_write(const struct sandbox_trust *trust, int *memfd, struct errms
 
 /* --- reading --------------------------------------------------------------- */
 
-/* A list that grows by one; a NULL follows its last. */
+/* A NULL follows its last. */
 struct strings {
     const char **list;
-    size_t n;
+    size_t n, room;
 };
 
 static bool append(struct strings *s, const char *p) {
-    const char **grown = reallocarray(s->list, s->n + 2, sizeof *grown);
+    const char **grown = array_room(s->list, s->n + 1, &s->room, sizeof *grown);
     if (!grown)
         return false;
     grown[s->n++] = p;
@@ -210,10 +211,12 @@ static bool read_spec_field(void *arg, enum tag tag, struct slice s) {
 struct trust_reader {
     struct wire_trust *out;
     struct strings bundles;
+    size_t room; /* of the overlays */
 };
 
-static bool add_overlay(struct wire_trust *out, const char *path) {
-    struct sandbox_overlay *grown = reallocarray(out->overlays, out->noverlays + 1, sizeof *grown);
+static bool add_overlay(struct trust_reader *r, const char *path) {
+    struct wire_trust *out = r->out;
+    struct sandbox_overlay *grown = array_room(out->overlays, out->noverlays, &r->room, sizeof *grown);
     if (!grown)
         return false;
     out->overlays = grown;
@@ -228,7 +231,7 @@ static bool read_trust_field(void *arg, enum tag tag, struct slice s) {
     case TAG_CA_HASH: return copy(&r->out->ca_hash, s, sizeof r->out->ca_hash);
     case TAG_BUNDLE: r->out->bundle_pem = s; return true;
     case TAG_BUNDLE_PATH: return append(&r->bundles, s.p);
-    case TAG_OVERLAY_PATH: return add_overlay(r->out, s.p);
+    case TAG_OVERLAY_PATH: return add_overlay(r, s.p);
     case TAG_OVERLAY_BYTES:
         if (r->out->noverlays == 0)
             return false;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "proxy/process/ipc.h"
@@ -123,7 +124,9 @@ int role_ready(struct role_base *b, enum confine_role confine, const struct msg_
         return role_failed(b, r, slice_str(msg.text));
     if (ready->err)
         return role_failed(b, ready->err, SLICE("a message to the supervisor is too long"));
-    return channel_send(&b->ctl, ready);
+    r = channel_send(&b->ctl, ready);
+    heap_settle();
+    return r;
 }
 
 int role_ready_plain(struct role_base *b, enum confine_role confine) {

@@ -276,6 +276,7 @@ static int load_roots(struct worker_process *w, struct msg_in *m) {
             r = make_upstream(w, &msg);
         if (r < 0)
             r = failed(w, &msg);
+        heap_settle(); /* the host's settings of OpenSSL were read by way of much that is not kept */
     }
     if (roots_fd >= 0)
         close(roots_fd);
