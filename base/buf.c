@@ -49,7 +49,7 @@ static int buf_grow(struct buf *b, size_t need) {
     return 0;
 }
 
-int buf_reserve(struct buf *b, size_t n, char **room) {
+int buf_make_room(struct buf *b, size_t n, char **room) {
     size_t len = buf_len(b);
     if (len > b->limit || n > b->limit - len) {
         b->failed = true;
@@ -66,10 +66,6 @@ int buf_reserve(struct buf *b, size_t n, char **room) {
     }
     *room = b->data + b->end;
     return 0;
-}
-
-void buf_commit(struct buf *b, size_t n) {
-    b->end += n;
 }
 
 void buf_consume(struct buf *b, size_t n) {
@@ -91,10 +87,6 @@ int buf_put(struct buf *b, struct slice s) {
 
 int buf_puts(struct buf *b, const char *s) {
     return buf_put(b, slice_str(s));
-}
-
-int buf_putc(struct buf *b, char c) {
-    return buf_put(b, slice_make(&c, 1));
 }
 
 int buf_printf(struct buf *b, const char *format, ...) {

@@ -18,9 +18,8 @@
 struct json {
     struct buf *out;
     uint32_t arrays; /* bit d: level d is an array */
-    uint32_t filled; /* bit d: level d has a member already */
     unsigned depth;
-    bool after_key;
+    bool comma; /* due before what comes next */
 };
 
 void json_init(struct json *j, struct buf *out);
@@ -28,8 +27,13 @@ void json_open_object(struct json *j);
 void json_open_array(struct json *j);
 void json_close(struct json *j); /* the innermost object or array */
 /* A key of the program's own, without a character that would have to be escaped. */
-void json_key(struct json *j, const char *key);
+void json_member(struct json *j, struct slice key);
+static inline void json_key(struct json *j, const char *key) {
+    json_member(j, slice_str(key));
+}
 void json_put_string(struct json *j, struct slice s);
+/* A member whose value is a string, in one piece. */
+void json_pair(struct json *j, struct slice key, struct slice value);
 void json_cstring(struct json *j, const char *s);
 void json_u64(struct json *j, uint64_t v);
 void json_bool(struct json *j, bool v);

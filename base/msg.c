@@ -26,7 +26,12 @@ static inline void put_le(struct msg_out *m, uint64_t v, size_t n) {
 }
 
 void msg_begin(struct msg_out *m, void *memory, size_t cap, uint16_t type) {
-    *m = (struct msg_out){.p = memory, .cap = cap < MSG_MAX ? cap : MSG_MAX};
+    /* fds stay as they are: none is there */
+    m->p = memory;
+    m->n = 0;
+    m->cap = cap < MSG_MAX ? cap : MSG_MAX;
+    m->err = 0;
+    m->nfds = 0;
     msg_put_u8(m, MSG_VERSION);
     msg_put_u8(m, 0);
     msg_put_u16(m, type);
@@ -157,7 +162,11 @@ int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap) {
 }
 
 int msg_parse(struct msg_in *m, const void *bytes, size_t n) {
-    *m = (struct msg_in){.p = bytes, .n = n};
+    m->p = bytes;
+    m->n = n;
+    m->at = 0;
+    m->err = 0;
+    m->nfds = m->fds_taken = 0;
     uint8_t version = msg_get_u8(m);
     uint8_t reserved = msg_get_u8(m);
     m->type = msg_get_u16(m);

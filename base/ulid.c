@@ -56,25 +56,27 @@ struct ulid ulid_new(void) {
     return id;
 }
 
-/* The letters and digits of which bit c - '0' is set: those of `digits`, in capitals. */
-static bool is_digit(char c) {
-    static const uint64_t set = 0x7df6dfe03ffu;
-    unsigned at = (unsigned char)c - (unsigned)'0';
-    return at < 64 && set >> at & 1;
-}
+/* Each of `digits`, by itself and by its small letter; 0 for all else. */
+#define DIGIT(c)  [c] = (c)
+#define LETTER(c) [c] = (c), [(c) + 'a' - 'A'] = (c)
+static const char capitals[256] = {
+    DIGIT('0'),  DIGIT('1'),  DIGIT('2'),  DIGIT('3'),  DIGIT('4'),  DIGIT('5'),  DIGIT('6'),  DIGIT('7'),
+    DIGIT('8'),  DIGIT('9'),  LETTER('A'), LETTER('B'), LETTER('C'), LETTER('D'), LETTER('E'), LETTER('F'),
+    LETTER('G'), LETTER('H'), LETTER('J'), LETTER('K'), LETTER('M'), LETTER('N'), LETTER('P'), LETTER('Q'),
+    LETTER('R'), LETTER('S'), LETTER('T'), LETTER('V'), LETTER('W'), LETTER('X'), LETTER('Y'), LETTER('Z'),
+};
 
 bool ulid_parse(struct slice s, struct ulid *out) {
     if (s.n != ULID_LEN)
         return false;
     struct ulid id;
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        if (c >= 'a' && c <= 'z')
-            c = (char)(c - 32);
-        if (!is_digit(c))
-            return false;
-        id.text[i] = c;
+    bool all = true;
+    for (size_t i = 0; i < ULID_LEN; i++) {
+        id.text[i] = capitals[(unsigned char)s.p[i]];
+        all &= id.text[i] != 0;
     }
+    if (!all)
+        return false;
     id.text[ULID_LEN] = 0;
     *out = id;
     return true;

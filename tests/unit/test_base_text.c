@@ -187,29 +187,30 @@ static void json_text(void **state) {
     buf_release(&b);
 }
 
-/* Each byte, at each place of a word or two: what is written is read back by eye, so to speak, byte by byte. */
+/* A text of n spaces, the least that goes as it is, but for `c` at `at`. */
+static void expect_byte(struct buf *b, unsigned c, size_t at, size_t n) {
+    char in[17], want[64], one[8];
+    struct json j;
+    memset(in, ' ', sizeof in);
+    in[at] = (char)c;
+    const char *as = c == '"' ? "\\\"" : c == '\\' ? "\\\\" : c == '\n' ? "\\n" : one;
+    snprintf(one, sizeof one, c < 0x20 || c == 0x7f ? "\\u%04x" : "%c", c);
+    snprintf(want, sizeof want, "\"%*s%s%*s\"", (int)at, "", as, (int)(n - 1 - at), "");
+    buf_clear(b);
+    json_init(&j, b);
+    json_put_string(&j, slice_make(in, n));
+    assert_string_equal(buf_cstr(b), want);
+}
+
+/* Each byte, at each place of a text shorter than a word, or of one or two. */
 static void json_bytes_anywhere(void **state) {
     (void)state;
     struct buf b;
     buf_init(&b, 4096);
     for (unsigned c = 0; c < 0x80; c++)
-        for (size_t at = 0; at < 17; at++) {
-            char in[17], want[64];
-            memset(in, ' ', sizeof in); /* the least that goes as it is */
-            in[at] = (char)c;
-            const char *as = c == '"' ? "\\\"" : c == '\\' ? "\\\\" : c == '\n' ? "\\n" : NULL;
-            char one[8];
-            if (!as) {
-                snprintf(one, sizeof one, c < 0x20 || c == 0x7f ? "\\u%04x" : "%c", c);
-                as = one;
-            }
-            snprintf(want, sizeof want, "\"%*s%s%*s\"", (int)at, "", as, (int)(16 - at), "");
-            struct json j;
-            buf_clear(&b);
-            json_init(&j, &b);
-            json_put_string(&j, slice_make(in, sizeof in));
-            assert_string_equal(buf_cstr(&b), want);
-        }
+        for (size_t n = 1; n <= 17; n++)
+            for (size_t at = 0; at < n; at++)
+                expect_byte(&b, c, at, n);
     buf_release(&b);
 }
 
