@@ -1,5 +1,7 @@
 #include "proxy/record/record.h"
 
+#include <stddef.h>
+
 /* A date with five digits in its year has no RFC 3339 text. */
 #define TIME_MAX     253402300799999ull
 #define REF_OVERHEAD 28 /* seven lengths */
@@ -34,43 +36,68 @@ static void put_refs(struct msg_out *m, const struct record *r) {
         put_text(m, r->refs[i].outcome);
     }
     msg_put_u64(m, r->refs_omitted + (r->nrefs - n));
-    put_text(m, r->options);
-    put_text(m, r->unpack);
+}
+
+/* Of the texts and numbers below a record has few: those are sent, and a bit for each says which. */
+#define OF(field) offsetof(struct record, field)
+static const struct {
+    size_t at, max;
+} texts[] = {
+    {OF(sandbox), RECORD_TEXT_MAX},     {OF(reason), RECORD_TEXT_MAX},
+    {OF(code), RECORD_TEXT_MAX},        {OF(rule), RECORD_TEXT_MAX},
+    {OF(method), RECORD_TEXT_MAX},      {OF(url), RECORD_URL_MAX},
+    {OF(git_service), RECORD_TEXT_MAX}, {OF(git_command), RECORD_TEXT_MAX},
+    {OF(options), RECORD_TEXT_MAX},     {OF(unpack), RECORD_TEXT_MAX},
+    {OF(credential), RECORD_TEXT_MAX},  {OF(upstream), RECORD_TEXT_MAX},
+    {OF(protocol), RECORD_TEXT_MAX},    {OF(upstream_protocol), RECORD_TEXT_MAX},
+    {OF(sink), RECORD_TEXT_MAX},        {OF(lfs.operation), RECORD_TEXT_MAX},
+};
+static const size_t numbers[] = {
+    OF(time_ms), OF(sent),  OF(received),    OF(duration_ms), OF(count),
+    OF(from_ms), OF(to_ms), OF(lfs.objects), OF(lfs.bytes),
+};
+#define TEXTS    (sizeof texts / sizeof texts[0])
+#define NUMBERS  (sizeof numbers / sizeof numbers[0])
+#define HAS_REFS (1u << (TEXTS + NUMBERS))
+_Static_assert(TEXTS + NUMBERS < 31, "a bit for each");
+
+static struct slice *text_at(const struct record *r, size_t i) {
+    return (struct slice *)((uintptr_t)r + texts[i].at);
+}
+
+static uint64_t *number_at(const struct record *r, size_t i) {
+    return (uint64_t *)((uintptr_t)r + numbers[i]);
+}
+
+static uint32_t what_it_has(const struct record *r) {
+    uint32_t has = r->nrefs || r->refs_omitted ? HAS_REFS : 0;
+    for (size_t i = 0; i < TEXTS; i++)
+        has |= (uint32_t)(text_at(r, i)->n > 0) << i;
+    for (size_t i = 0; i < NUMBERS; i++)
+        has |= (uint32_t)(*number_at(r, i) > 0) << (TEXTS + i);
+    return has;
 }
 
 void record_encode(const struct record *r, struct msg_out *m, void *memory, size_t cap) {
+    uint32_t has = what_it_has(r);
     msg_begin(m, memory, cap, RECORD_MSG);
     msg_put_u8(m, (uint8_t)r->event);
-    msg_put_str(m, r->id.text);
-    msg_put_u64(m, r->time_ms);
-    put_text(m, r->sandbox);
     msg_put_u8(m, r->denied);
-    put_text(m, r->reason);
-    put_text(m, r->code);
-    put_text(m, r->rule);
-    put_text(m, r->method);
-    msg_put_slice(m, limited(r->url, RECORD_URL_MAX));
-    put_text(m, r->git_service);
-    put_text(m, r->git_command);
-    put_refs(m, r);
-    put_text(m, r->credential);
-    put_text(m, r->upstream);
-    put_text(m, r->protocol);
-    put_text(m, r->upstream_protocol);
+    msg_put_u8(m, r->lfs.batch);
+    msg_put_u32(m, r->lfs.fields);
     msg_put_u32(m, r->has);
     msg_put_u32(m, r->status);
-    msg_put_u64(m, r->sent);
-    msg_put_u64(m, r->received);
-    msg_put_u64(m, r->duration_ms);
-    msg_put_u64(m, r->count);
-    msg_put_u64(m, r->from_ms);
-    msg_put_u64(m, r->to_ms);
-    put_text(m, r->sink);
-    put_text(m, r->lfs.operation);
-    msg_put_u8(m, r->lfs.batch);
-    msg_put_u64(m, r->lfs.objects);
-    msg_put_u64(m, r->lfs.bytes);
-    msg_put_u32(m, r->lfs.fields);
+    msg_put_str(m, r->id.text);
+    msg_put_u32(m, has);
+    for (uint32_t rest = has & ~HAS_REFS; rest; rest &= rest - 1) {
+        size_t i = (size_t)__builtin_ctz(rest);
+        if (i < TEXTS)
+            msg_put_slice(m, limited(*text_at(r, i), texts[i].max));
+        else
+            msg_put_u64(m, *number_at(r, i - TEXTS));
+    }
+    if (has & HAS_REFS)
+        put_refs(m, r);
 }
 
 static struct slice get_limited(struct msg_in *m, size_t max) {
@@ -82,13 +109,6 @@ static struct slice get_limited(struct msg_in *m, size_t max) {
 
 static struct slice get_text(struct msg_in *m) {
     return get_limited(m, RECORD_TEXT_MAX);
-}
-
-static uint64_t get_time(struct msg_in *m) {
-    uint64_t t = msg_get_u64(m);
-    if (t > TIME_MAX)
-        m->err = ERR_PEER;
-    return m->err ? 0 : t;
 }
 
 static void get_id(struct msg_in *m, struct ulid *id) {
@@ -116,8 +136,6 @@ static void get_refs(struct msg_in *m, struct record *r, struct record_ref *refs
     r->refs = refs;
     r->nrefs = m->err ? 0 : n;
     r->refs_omitted = msg_get_u64(m);
-    r->options = get_text(m);
-    r->unpack = get_text(m);
 }
 
 int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs) {
@@ -126,43 +144,30 @@ int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs) {
     *r = (struct record){0};
     if (m->type != RECORD_MSG)
         return ERR_PEER;
-    unsigned event = msg_get_u8(m);
-    if (event >= RECORD_EVENTS)
+    unsigned event = msg_get_u8(m), denied = msg_get_u8(m), batch = msg_get_u8(m);
+    if (event >= RECORD_EVENTS || denied > 1 || batch > 1)
         return ERR_PEER;
     r->event = (enum record_event)event;
-    get_id(m, &r->id);
-    r->time_ms = get_time(m);
-    r->sandbox = get_text(m);
-    unsigned denied = msg_get_u8(m);
-    r->denied = denied != 0;
-    r->reason = get_text(m);
-    r->code = get_text(m);
-    r->rule = get_text(m);
-    r->method = get_text(m);
-    r->url = get_limited(m, RECORD_URL_MAX);
-    r->git_service = get_text(m);
-    r->git_command = get_text(m);
-    get_refs(m, r, refs);
-    r->credential = get_text(m);
-    r->upstream = get_text(m);
-    r->protocol = get_text(m);
-    r->upstream_protocol = get_text(m);
+    r->denied = denied;
+    r->lfs.batch = batch;
+    r->lfs.fields = msg_get_u32(m);
     r->has = msg_get_u32(m);
     r->status = msg_get_u32(m);
-    r->sent = msg_get_u64(m);
-    r->received = msg_get_u64(m);
-    r->duration_ms = msg_get_u64(m);
-    r->count = msg_get_u64(m);
-    r->from_ms = get_time(m);
-    r->to_ms = get_time(m);
-    r->sink = get_text(m);
-    r->lfs.operation = get_text(m);
-    unsigned batch = msg_get_u8(m);
-    r->lfs.batch = batch != 0;
-    r->lfs.objects = msg_get_u64(m);
-    r->lfs.bytes = msg_get_u64(m);
-    r->lfs.fields = msg_get_u32(m);
-    if (msg_end(m) || denied > 1 || batch > 1 || r->has & ~known || r->status > 999)
+    get_id(m, &r->id);
+    uint32_t has = msg_get_u32(m);
+    if (has >= HAS_REFS << 1)
+        return ERR_PEER;
+    for (uint32_t rest = has & ~HAS_REFS; rest; rest &= rest - 1) {
+        size_t i = (size_t)__builtin_ctz(rest);
+        if (i < TEXTS)
+            *text_at(r, i) = get_limited(m, texts[i].max);
+        else
+            *number_at(r, i - TEXTS) = msg_get_u64(m);
+    }
+    if (has & HAS_REFS)
+        get_refs(m, r, refs);
+    if (msg_end(m) || r->has & ~known || r->status > 999 || r->time_ms > TIME_MAX || r->from_ms > TIME_MAX ||
+        r->to_ms > TIME_MAX)
         return ERR_PEER;
     return 0;
 }

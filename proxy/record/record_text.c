@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-static const char *const event_names[] = {"verdict", "outcome", "gap", "errand"};
+static const struct slice event_names[] = {SLICE("verdict"), SLICE("outcome"), SLICE("gap"), SLICE("errand")};
 _Static_assert(sizeof event_names / sizeof event_names[0] == RECORD_EVENTS, "a name for each event");
 
 /* Where the keys go. One of the two is set. */
@@ -20,20 +20,19 @@ struct writer {
     const struct record *record;
 };
 
-static void field_end(struct writer *w, const char *key, size_t at) {
+static void field_end(struct writer *w, struct slice key, size_t at) {
     if (w->fields->n == RECORD_FIELDS_MAX) {
         w->text->failed = true;
         return;
     }
-    w->fields->f[w->fields->n++] = (struct record_field){key, at, buf_len(w->text) - at};
+    w->fields->f[w->fields->n++] = (struct record_field){key.p, at, buf_len(w->text) - at};
 }
 
-static void put_text(struct writer *w, const char *key, struct slice s) {
+static void put_text(struct writer *w, struct slice key, struct slice s) {
     if (s.n == 0)
         return;
     if (w->json) {
-        json_key(w->json, key);
-        json_put_string(w->json, s);
+        json_pair(w->json, key, s);
         return;
     }
     size_t at = buf_len(w->text);
@@ -41,9 +40,9 @@ static void put_text(struct writer *w, const char *key, struct slice s) {
     field_end(w, key, at);
 }
 
-static void put_number(struct writer *w, const char *key, uint64_t v) {
+static void put_number(struct writer *w, struct slice key, uint64_t v) {
     if (w->json) {
-        json_key(w->json, key);
+        json_member(w->json, key);
         json_u64(w->json, v);
         return;
     }
@@ -53,10 +52,10 @@ static void put_number(struct writer *w, const char *key, uint64_t v) {
     field_end(w, key, at);
 }
 
-static void put_time(struct writer *w, const char *key, uint64_t ms) {
+static void put_time(struct writer *w, struct slice key, uint64_t ms) {
     char text[CLOCK_RFC3339_SIZE];
     clock_rfc3339(ms, text);
-    put_text(w, key, slice_str(text));
+    put_text(w, key, slice_make(text, sizeof text - 1));
 }
 
 int record_put_options(struct buf *out, const struct slice *options, size_t n) {
@@ -78,29 +77,27 @@ int record_put_options(struct buf *out, const struct slice *options, size_t n) {
     return out->failed ? ERR_LIMIT : 0;
 }
 
-static void json_pair(struct json *j, const char *key, struct slice s) {
-    if (s.n == 0)
-        return;
-    json_key(j, key);
-    json_put_string(j, s);
+static void json_text(struct json *j, struct slice key, struct slice s) {
+    if (s.n)
+        json_pair(j, key, s);
 }
 
 static void json_git(struct json *j, const struct record *r) {
     json_open_object(j);
-    json_pair(j, "service", r->git_service);
-    json_pair(j, "command", r->git_command);
+    json_text(j, SLICE("service"), r->git_service);
+    json_text(j, SLICE("command"), r->git_command);
     if (r->nrefs) {
         json_key(j, "refs");
         json_open_array(j);
         for (size_t i = 0; i < r->nrefs; i++) {
             json_open_object(j);
-            json_pair(j, "ref", r->refs[i].ref);
-            json_pair(j, "to", r->refs[i].to);
-            json_pair(j, "old", r->refs[i].old);
-            json_pair(j, "new", r->refs[i].new);
-            json_pair(j, "op", r->refs[i].op);
-            json_pair(j, "proof", r->refs[i].proof);
-            json_pair(j, "outcome", r->refs[i].outcome);
+            json_text(j, SLICE("ref"), r->refs[i].ref);
+            json_text(j, SLICE("to"), r->refs[i].to);
+            json_text(j, SLICE("old"), r->refs[i].old);
+            json_text(j, SLICE("new"), r->refs[i].new);
+            json_text(j, SLICE("op"), r->refs[i].op);
+            json_text(j, SLICE("proof"), r->refs[i].proof);
+            json_text(j, SLICE("outcome"), r->refs[i].outcome);
             json_close(j);
         }
         json_close(j);
@@ -119,13 +116,13 @@ static void json_git(struct json *j, const struct record *r) {
         }
         json_close(j);
     }
-    json_pair(j, "unpack", r->unpack);
+    json_text(j, SLICE("unpack"), r->unpack);
     json_close(j);
 }
 
 static void json_lfs(struct json *j, const struct record *r) {
     json_open_object(j);
-    json_pair(j, "operation", r->lfs.operation);
+    json_text(j, SLICE("operation"), r->lfs.operation);
     if (r->lfs.batch) {
         json_key(j, "objects");
         json_u64(j, r->lfs.objects);
@@ -140,10 +137,10 @@ static void json_lfs(struct json *j, const struct record *r) {
 }
 
 /* An object within the record; a field's value is its text. */
-static void put_object(struct writer *w, const char *key,
+static void put_object(struct writer *w, struct slice key,
                        void (*put)(struct json *j, const struct record *r)) {
     if (w->json) {
-        json_key(w->json, key);
+        json_member(w->json, key);
         put(w->json, w->record);
         return;
     }
@@ -156,41 +153,41 @@ static void put_object(struct writer *w, const char *key,
 
 static void put_gap(struct writer *w) {
     const struct record *r = w->record;
-    put_number(w, "count", r->count);
-    put_time(w, "from", r->from_ms);
-    put_time(w, "to", r->to_ms);
-    put_text(w, "sink", r->sink);
+    put_number(w, SLICE("count"), r->count);
+    put_time(w, SLICE("from"), r->from_ms);
+    put_time(w, SLICE("to"), r->to_ms);
+    put_text(w, SLICE("sink"), r->sink);
 }
 
 static void walk(struct writer *w) {
     const struct record *r = w->record;
-    put_text(w, "event", slice_str(event_names[r->event]));
-    put_text(w, "id", slice_str(r->id.text));
-    put_time(w, "time", r->time_ms);
-    put_text(w, "sandbox", r->sandbox);
+    put_text(w, SLICE("event"), event_names[r->event]);
+    put_text(w, SLICE("id"), slice_make(r->id.text, r->id.text[0] ? ULID_LEN : 0));
+    put_time(w, SLICE("time"), r->time_ms);
+    put_text(w, SLICE("sandbox"), r->sandbox);
     if (r->event == RECORD_VERDICT)
-        put_text(w, "verdict", r->denied ? SLICE("deny") : SLICE("allow"));
-    put_text(w, "reason", r->reason);
-    put_text(w, "code", r->code);
-    put_text(w, "rule", r->rule);
-    put_text(w, "protocol", r->protocol);
-    put_text(w, "method", r->method);
-    put_text(w, "url", r->url);
+        put_text(w, SLICE("verdict"), r->denied ? SLICE("deny") : SLICE("allow"));
+    put_text(w, SLICE("reason"), r->reason);
+    put_text(w, SLICE("code"), r->code);
+    put_text(w, SLICE("rule"), r->rule);
+    put_text(w, SLICE("protocol"), r->protocol);
+    put_text(w, SLICE("method"), r->method);
+    put_text(w, SLICE("url"), r->url);
     if (r->git_service.n || r->nrefs)
-        put_object(w, "git", json_git);
+        put_object(w, SLICE("git"), json_git);
     if (r->lfs.batch || r->lfs.fields)
-        put_object(w, "lfs", json_lfs);
-    put_text(w, "credential", r->credential);
-    put_text(w, "upstream", r->upstream);
-    put_text(w, "upstream_protocol", r->upstream_protocol);
+        put_object(w, SLICE("lfs"), json_lfs);
+    put_text(w, SLICE("credential"), r->credential);
+    put_text(w, SLICE("upstream"), r->upstream);
+    put_text(w, SLICE("upstream_protocol"), r->upstream_protocol);
     if (r->has & RECORD_HAS_STATUS)
-        put_number(w, "status", r->status);
+        put_number(w, SLICE("status"), r->status);
     if (r->has & RECORD_HAS_SENT)
-        put_number(w, "sent", r->sent);
+        put_number(w, SLICE("sent"), r->sent);
     if (r->has & RECORD_HAS_RECEIVED)
-        put_number(w, "received", r->received);
+        put_number(w, SLICE("received"), r->received);
     if (r->has & RECORD_HAS_DURATION)
-        put_number(w, "duration_ms", r->duration_ms);
+        put_number(w, SLICE("duration_ms"), r->duration_ms);
     if (r->event == RECORD_GAP)
         put_gap(w);
 }

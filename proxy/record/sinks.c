@@ -24,6 +24,7 @@ struct sinks {
     struct buf lines; /* for the file, of this turn of the loop */
     uint64_t lines_from, lines_to;
     struct event *turn;
+    bool turn_due;
     struct event *stop;
     void (*done)(void *arg);
     void *done_arg;
@@ -75,12 +76,12 @@ static void write_file(struct sinks *s, const struct record *r) {
         s->lines.end = s->lines.start + before;
         s->lines.failed = false;
     }
-    event_active(s->turn, EV_TIMEOUT, 0);
 }
 
-/* A gap of one sink goes to the others as well. */
-static void report_gaps(struct sinks *s, bool force) {
+/* What is there goes to the file; a gap of one sink goes to the others as well. */
+static void settle(struct sinks *s, bool force) {
     struct record gap;
+    flush_file(s);
     if (s->redis && sink_redis_take_gap(s->redis, force, &gap)) {
         write_file(s, &gap);
         write_line(s, &gap);
@@ -91,15 +92,15 @@ static void report_gaps(struct sinks *s, bool force) {
         if (s->redis)
             (void)sink_redis_write(s->redis, &gap);
     }
+    flush_file(s);
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *arg) {
     struct sinks *s = arg;
     (void)fd;
     (void)what;
-    flush_file(s);
-    report_gaps(s, false);
-    flush_file(s);
+    s->turn_due = false;
+    settle(s, false);
 }
 
 void sinks_write(struct sinks *s, const struct record *r) {
@@ -107,7 +108,9 @@ void sinks_write(struct sinks *s, const struct record *r) {
     if (s->redis)
         (void)sink_redis_write(s->redis, r);
     write_line(s, r);
-    event_active(s->turn, EV_TIMEOUT, 0);
+    if (!s->turn_due) /* once for thousands of records */
+        event_active(s->turn, EV_TIMEOUT, 0);
+    s->turn_due = true;
 }
 
 void sinks_flush(struct sinks *s) {
@@ -130,9 +133,7 @@ static void stopped(struct sinks *s) {
         return;
     s->done = NULL;
     event_del(s->stop);
-    flush_file(s);
-    report_gaps(s, true);
-    flush_file(s);
+    settle(s, true);
     done(s->done_arg);
 }
 
@@ -144,7 +145,7 @@ static void on_stop_timer(evutil_socket_t fd, short what, void *arg) {
 
 static void on_redis_empty(void *arg) {
     struct sinks *s = arg;
-    report_gaps(s, false);
+    settle(s, false);
     if (s->done)
         stopped(s);
 }
