@@ -306,6 +306,7 @@ static void on_readable(struct io *io) {
         up2_lose(up, WHY_CLOSED);
     } else {
         up->busy++;
+        up->heard = clock_coarse_ms();
         ssize_t n = nghttp2_session_mem_recv(up->session, (const uint8_t *)bytes, got);
         up->busy--;
         if (n < 0)
@@ -376,10 +377,15 @@ static bool up2_numbers(const struct up2 *up) {
     return nghttp2_session_get_next_stream_id(up->session) + 2 * up->nstreams <= INT32_MAX;
 }
 
+static bool up2_silent(const struct up2 *up) {
+    return up->nstreams && clock_coarse_ms() - up->heard >= UP2_SILENT_MS;
+}
+
 static bool up2_room(const struct up2 *up) {
     uint32_t theirs =
         nghttp2_session_get_remote_settings(up->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-    return up->state < UP2_GOING && up->nstreams < UP2_STREAMS && up->nstreams < theirs && up2_numbers(up);
+    return up->state < UP2_GOING && up->nstreams < UP2_STREAMS && up->nstreams < theirs && up2_numbers(up) &&
+           !up2_silent(up);
 }
 
 bool up2_takes_websocket(const struct up2 *up) {
@@ -423,7 +429,8 @@ int up2_attach(struct up2 *up, const struct site *site, struct upstream_link *li
     http2_out_init(&s->out, up->session, up->io, 0, out_sent);
     event_assign(&s->timer, event_get_base(&up->defer), -1, 0, on_late, s);
     LIST_INSERT_HEAD(&up->streams, s, entry);
-    up->nstreams++;
+    if (up->nstreams++ == 0)
+        up->heard = clock_coarse_ms();
     io_deadline(up->io, 0);
     *link = (struct upstream_link){
         .peer = up->peer, .proxied = up->proxied, .reused = up->used, .http2 = s, .shared = site != up->site};

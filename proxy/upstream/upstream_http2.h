@@ -11,8 +11,10 @@
  * another. Pushes are refused. Memory that the library gives back is wiped, and so is what it made of a head: a
  * credential passes through.
  *
- * A server that resets a stream with ENHANCE_YOUR_CALM may do so with all that follow (node's does when the memory of
- * a connection is used up): those under way go on, and the next request gets another connection.
+ * What goes wrong with a connection must not go wrong with all that is asked of its server. Those under way go on, and the
+ * next request gets another connection, where the server resets a stream with ENHANCE_YOUR_CALM (node's does so with all
+ * that follow when the memory of a connection is used up), and as long as nothing at all has come for UP2_SILENT_MS
+ * though something is asked (the way to it may have gone, which TCP takes a quarter of an hour to tell).
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_HTTP2_H
 #define PROXY_UPSTREAM_UPSTREAM_HTTP2_H
@@ -21,8 +23,9 @@
 #include "proxy/io/http2_io.h"
 #include "proxy/upstream/upstream.h"
 
-#define UP2_WINDOW  (256 << 10) /* bytes of an answer that wait in one stream */
-#define UP2_STREAMS 100         /* at a time, on one connection, if the server permits as many */
+#define UP2_WINDOW    (256 << 10) /* bytes of an answer that wait in one stream */
+#define UP2_STREAMS   100         /* at a time, on one connection, if the server permits as many */
+#define UP2_SILENT_MS 10000
 
 struct site;
 struct up2;

@@ -103,6 +103,7 @@ struct up2 {
     size_t nstreams;
     unsigned busy;   /* inside of the library, or going through the streams */
     bool used;       /* a request was sent on it before */
+    uint64_t heard;  /* ms by clock_coarse_ms: when something came last, or was asked for while nothing was */
     unsigned secret; /* heads with a secret that are not sent yet */
     struct event defer;
     struct http2_guard guard;

@@ -278,12 +278,46 @@ static void trailers_do_not_take_the_head_away_that_waits(void **state) {
     close_both(&g, &s);
 }
 
+/* A server that says nothing, on a way that may have gone, is asked no more there; one that speaks again is. */
+static void silence_is_left_to_who_waits_already(void **state) {
+    struct upstream_link *link[3];
+    struct answer answer[3];
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_both(&g, &s);
+    link[0] = get_http2(&g);
+    ask_listening(link[0], &answer[0], false);
+    assert_true(loop_until(g.base, has_come, link[0], LOOP_PATIENCE));
+    up_of(link[0])->heard -= UP2_SILENT_MS;
+    link[1] = get_http2(&g);
+    assert_ptr_not_equal(up_of(link[1]), up_of(link[0]));
+    ask(link[1], &answer[1]);
+    must_be_answered(&g, &answer[1]);
+    up2_listen(link[0], true);
+    must_be_answered(&g, &answer[0]);
+    upstream_release(link[0], true, 0);
+    loop_for(g.base, 20);
+    /* nothing is asked of the first any more: its silence means nothing */
+    link[0] = get_http2(&g);
+    assert_true(link[0]->reused);
+    ask(link[0], &answer[0]);
+    must_be_answered(&g, &answer[0]);
+    link[2] = get_http2(&g);
+    assert_ptr_equal(up_of(link[2]), up_of(link[0]));
+    for (int i = 0; i < 3; i++)
+        upstream_release(link[i], true, 0);
+    assert_int_equal(s.count->accepted, 2);
+    close_both(&g, &s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_id_is_used_and_then_a_new_connection),
         cmocka_unit_test(who_has_a_link_has_an_id),
         cmocka_unit_test(an_end_that_is_there_is_seen),
         cmocka_unit_test(trailers_do_not_take_the_head_away_that_waits),
+        cmocka_unit_test(silence_is_left_to_who_waits_already),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
