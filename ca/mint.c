@@ -134,11 +134,12 @@ static void put_body(struct der *d, const struct ca_root *root, const struct url
 
 /* Signs `body` and appends the certificate to `out`. */
 static int put_signed(struct ca_root *root, struct slice body, struct buf *out, struct errmsg *msg) {
-    unsigned char bytes[CA_DER_MAX], signature[1024];
+    unsigned char bytes[CA_DER_MAX], hash[EVP_MAX_MD_SIZE], signature[1024];
     struct der d = {.bytes = bytes, .cap = sizeof bytes, .at = sizeof bytes};
     size_t n = sizeof signature;
-    if (EVP_DigestSignInit(root->signer, NULL, root->digest, NULL, root->key) != 1 ||
-        EVP_DigestSign(root->signer, signature, &n, (const unsigned char *)body.p, body.n) != 1)
+    unsigned hash_n;
+    if (EVP_Digest(body.p, body.n, hash, &hash_n, root->digest, NULL) != 1 ||
+        EVP_PKEY_sign(root->signer, signature, &n, hash, hash_n) != 1)
         return ca_crypto_error(msg, "a certificate can't be signed");
     size_t mark = der_mark(&d);
     der_put(&d, slice_make(signature, n));

@@ -373,8 +373,9 @@ static int keep_parts(struct ca_root *root, struct errmsg *msg) {
     const ASN1_OCTET_STRING *id = X509_get0_subject_key_id(root->cert);
     root->key_id = slice_make(ASN1_STRING_get0_data(id), (size_t)ASN1_STRING_length(id));
     root->name_n = i2d_X509_NAME(X509_get_subject_name(root->cert), &root->name);
-    root->signer = EVP_MD_CTX_new();
-    if (root->name_n <= 0 || !root->signer)
+    root->signer = EVP_PKEY_CTX_new_from_pkey(NULL, root->key, NULL);
+    if (root->name_n <= 0 || !root->signer || EVP_PKEY_sign_init(root->signer) != 1 ||
+        EVP_PKEY_CTX_set_signature_md(root->signer, root->digest) != 1)
         return ca_crypto_error(msg, "the parts of a certificate can't be made");
     return 0;
 }
@@ -408,7 +409,7 @@ int ca_root_open(int dirfd, int64_t now, struct ca_root **out, struct errmsg *ms
 void ca_root_free(struct ca_root *root) {
     if (!root)
         return;
-    EVP_MD_CTX_free(root->signer);
+    EVP_PKEY_CTX_free(root->signer);
     OPENSSL_free(root->name);
     X509_free(root->cert);
     EVP_PKEY_free(root->key);
