@@ -2,6 +2,7 @@
 
 #include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdint.h>
 
@@ -30,13 +31,22 @@ void openssl_random(OSSL_LIB_CTX *ctx) {
         ERR_clear_error();
 }
 
+/* What the signature of a certificate may be of: to verify it, the digest is looked for among the old names. */
+static const EVP_MD *(*const named[])(void) = {
+    EVP_sha1,     EVP_sha224,   EVP_sha256,   EVP_sha384,   EVP_sha512,
+    EVP_sha3_224, EVP_sha3_256, EVP_sha3_384, EVP_sha3_512,
+};
+
 void openssl_begin(bool settings) {
-    uint64_t options = OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS;
+    uint64_t options = OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS | OPENSSL_INIT_NO_ADD_ALL_CIPHERS |
+                       OPENSSL_INIT_NO_ADD_ALL_DIGESTS;
 #ifndef __SANITIZE_ADDRESS__ /* a search for leaks would find what it keeps */
     options |= OPENSSL_INIT_NO_ATEXIT;
 #endif
     CRYPTO_set_mem_functions(take, resize, give);
     OPENSSL_init_crypto(options, NULL);
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+        EVP_add_digest(named[i]());
     /* before the settings, which may have another one */
     openssl_random(NULL);
     if (settings)

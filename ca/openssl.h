@@ -8,6 +8,8 @@
 /*
  * Nothing is done at the exit, when all of OpenSSL goes with the process; and libcrypto's words for errors, of which it would make
  * a table of 130 KiB at the first error or none, stay away: such an error is told by its number. (Those of libssl are there.)
+ * Names of ciphers and digests from before there were providers stay away, too, but for the digests that certificates name: OpenSSL
+ * would put some 170 into each of its contexts, and goes through all that a context has seventeen times a handshake.
  * Its memory is base/block.h's, since it takes two buffers of a record's size for each turn of a connection, and keeps none.
  * `settings`: the host's (openssl.cnf) are read now, which is no longer possible once the process is confined.
  */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "ca/libctx.h"
+#include "ca/openssl.h"
 #include "ca/upstream.h"
 
 #define KINDS 7
@@ -312,5 +313,6 @@ int main(void) {
     };
     /* the host's own setting is not what is tried here */
     setenv("OPENSSL_CONF", "/dev/null", 1);
+    openssl_begin(true);
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
