@@ -18,6 +18,11 @@ static void io_on_read(evutil_socket_t fd, short what, void *arg);
 static void io_on_write(evutil_socket_t fd, short what, void *arg);
 static void io_on_timer(evutil_socket_t fd, short what, void *arg);
 
+/* `readable`, or the handshake, has its turn, though the socket has not spoken: it is as dry as it was. */
+static void io_again(struct io *io) {
+    event_active(&io->rd, 0, 0);
+}
+
 static char scratch[IO_SCRATCH] __attribute__((aligned(64)));
 
 char *io_scratch(void) {
@@ -49,6 +54,7 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
     io->arg = arg;
     buf_init(&io->queue, IO_QUEUE_MAX);
     buf_init(&io->unread, IO_QUEUE_MAX);
+    buf_init(&io->held, IO_QUEUE_MAX);
     event_assign(&io->rd, base, fd, EV_READ | EV_PERSIST, io_on_read, io);
     event_assign(&io->wr, base, fd, EV_WRITE | EV_PERSIST, io_on_write, io);
     event_assign(&io->timer, base, -1, 0, io_on_timer, io);
@@ -92,6 +98,7 @@ void io_free(struct io *io) {
     if (io->ssl && io->state == IO_OPEN && !said && io->end_ahead != IO_END_BROKEN &&
         io->end_ahead != IO_END_RESET) {
         io_forget_errors();
+        io->more = true; /* the FIN of close() */
         SSL_shutdown(io->ssl);
     }
     io_enter(io, IO_CLOSED);
@@ -109,6 +116,7 @@ void io_free(struct io *io) {
     io->fd = -1;
     io_drop_queue(io);
     buf_release(&io->unread);
+    buf_release(&io->held);
     io_unlink(io);
     io_reap(io);
 }
@@ -209,7 +217,7 @@ int io_unread(struct io *io, struct slice bytes) {
     io->received -= bytes.n < io->received ? bytes.n : io->received;
     if (buf_put(&io->unread, bytes))
         return ERR_NOMEM;
-    event_active(&io->rd, EV_READ, 0);
+    io_again(io);
     return 0;
 }
 
@@ -232,7 +240,7 @@ void io_resume(struct io *io) {
     if (io->state != IO_CONNECTING)
         io_want_read(io);
     if (io->state == IO_OPEN && io_holds_bytes(io))
-        event_active(&io->rd, EV_READ, 0);
+        io_again(io);
 }
 
 bool io_at_rest(struct io *io) {
@@ -256,15 +264,14 @@ static void io_ready(struct io *io, int err) {
 }
 
 /* Does the peer's next flight end the handshake, of TLS 1.3 at least? What we say to it, a client's Finished or a server's
- * ticket, nobody waits for: it shares a packet with what follows. */
+ * ticket, nobody waits for: it shares a packet with what follows, which is a request, an answer, or our end. */
 static bool io_shakes_last(const struct io *io) {
     OSSL_HANDSHAKE_STATE state = SSL_get_state(io->ssl);
     return state == TLS_ST_CW_CLNT_HELLO || state == TLS_ST_EARLY_DATA;
 }
 
-/* … which is a client's request, now, or the answer to one that has come along; else nothing is known to follow. */
 static void io_shaken(struct io *io) {
-    bool answers = SSL_is_server(io->ssl), asked = io_holds_bytes(io);
+    bool answers = SSL_is_server(io->ssl);
     io_enter(io, IO_OPEN);
     io_want_read(io);
     io_ready(io, 0);
@@ -272,12 +279,10 @@ static void io_shaken(struct io *io) {
         return;
     if (!answers)
         (void)io_flush_soon(io);
-    else if (!asked)
-        io_raw_push(io);
     if (buf_len(&io->queue) > 0)
         io_want_write(io);
     if (io_holds_bytes(io))
-        event_active(&io->rd, EV_READ, 0);
+        io_again(io);
 }
 
 static void io_shake(struct io *io) {
@@ -323,7 +328,7 @@ void io_handshake(struct io *io) {
     if (io->state == IO_OPEN)
         io_enter(io, IO_SHAKING);
     io->suspended = false;
-    event_active(&io->rd, EV_READ, 0);
+    io_again(io);
 }
 
 /* ---- events ---- */
@@ -340,7 +345,7 @@ static void io_read_turns(struct io *io) {
         pending = io->received != before && io_holds_bytes(io);
     }
     if (pending && !io->paused)
-        event_active(&io->rd, EV_READ, 0);
+        io_again(io);
 }
 
 /* The queue has been worked on by the event: tell the owner what he waits for. `waited`: for the socket, not for the
@@ -364,9 +369,9 @@ static void io_after_send(struct io *io, int r, bool waited) {
 static void io_on_read(evutil_socket_t fd, short what, void *arg) {
     struct io *io = arg;
     (void)fd;
-    (void)what;
     io->busy++;
-    io->dry = false;
+    if (what & EV_READ)
+        io->dry = false;
     if (io->state == IO_SHAKING) {
         if (io->suspended)
             io_unwant_read(io);
@@ -396,6 +401,7 @@ static void io_connected(struct io *io) {
         return;
     }
     io_enter(io, IO_OPEN);
+    io->dry = true; /* an event tells what comes */
     if (!io->paused)
         io_want_read(io);
     io_ready(io, 0);

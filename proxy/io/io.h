@@ -99,6 +99,7 @@ struct io {
     struct buf queue;
     size_t clear;      /* … whose first bytes are older than the TLS, and go out before it */
     struct buf unread; /* bytes given back by io_unread, below TLS */
+    struct buf held;   /* records that end a handshake, and go with what follows */
     uint64_t deadline; /* ms by clock_coarse_ms; 0: none */
     uint64_t timer_at; /* when `timer` fires; 0: not pending */
     bool rd_on, wr_on; /* events are added */
@@ -109,7 +110,7 @@ struct io {
     bool was_full; /* io_full() said yes, `drained` is owed */
     bool write_failed;
     bool more;                   /* what is written now is followed at once: MSG_MORE */
-    bool held_back;              /* … and was, so that the kernel may wait */
+    bool held_back;              /* … and was, so that the kernel may wait, or `held` does */
     bool shut_wanted, shut_done; /* io_shutdown was called; close_notify and FIN are out */
     bool read_wants_write, write_wants_read;
     bool raw_fin, raw_reset; /* what the socket said below TLS */

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "proxy/io/io_parts.h"
 
@@ -43,16 +44,22 @@ int io_raw_read(struct io *io, void *p, size_t n, size_t *got) {
     return ERR_EOF;
 }
 
-int io_raw_write(struct io *io, const void *p, size_t n, size_t *taken) {
-    *taken = 0;
+/* One system call for what is held and `s` behind it. *taken is of `s`. */
+static int io_raw_send(struct io *io, struct slice s, size_t *taken) {
+    struct slice held = buf_slice(&io->held);
+    struct iovec parts[] = {{(void *)held.p, held.n}, {(void *)s.p, s.n}};
+    struct msghdr m = {.msg_iov = held.n ? parts : parts + 1, .msg_iovlen = held.n ? 2 : 1};
     ssize_t r;
     do
-        r = send(io->fd, p, n, MSG_NOSIGNAL | (io->more ? MSG_MORE : 0));
+        r = sendmsg(io->fd, &m, MSG_NOSIGNAL | (io->more ? MSG_MORE : 0));
     while (r < 0 && errno == EINTR);
     if (r >= 0) {
-        io->held_back = io->more;
-        *taken = (size_t)r;
-        return 0;
+        size_t first = (size_t)r < held.n ? (size_t)r : held.n;
+        buf_consume(&io->held, first);
+        buf_trim(&io->held);
+        io->held_back = io->more || first < held.n;
+        *taken = (size_t)r - first;
+        return *taken == 0 && s.n > 0 ? ERR_AGAIN : 0;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK)
         return ERR_AGAIN;
@@ -60,8 +67,24 @@ int io_raw_write(struct io *io, const void *p, size_t n, size_t *taken) {
     return errno == EPIPE || errno == ECONNRESET ? ERR_EOF : ERR_IO;
 }
 
+int io_raw_write(struct io *io, const void *p, size_t n, size_t *taken) {
+    *taken = 0;
+    if (io->more && io->state == IO_SHAKING && buf_put(&io->held, slice_make(p, n)) == 0) {
+        io->held_back = true;
+        *taken = n;
+        return 0;
+    }
+    return io_raw_send(io, slice_make(p, n), taken);
+}
+
 void io_raw_push(struct io *io) {
     int one = 1;
+    size_t taken;
+    if (buf_len(&io->held) > 0) {
+        if (io_raw_send(io, SLICE_NONE, &taken) == ERR_AGAIN || buf_len(&io->held) > 0)
+            io_want_write(io);
+        return;
+    }
     if (io->held_back)
         setsockopt(io->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     io->held_back = false;

@@ -52,10 +52,11 @@ bool io_raw_has(const struct io *io);
 /* Keeps them for the io's next turn. To be called before another io reads. */
 void io_raw_settle(struct io *io);
 
-/* send(), by MSG_MORE where io->more says so. 0, ERR_AGAIN, ERR_EOF (the peer takes no more) or ERR_IO. */
+/* Sends, by MSG_MORE where io->more says so; in a handshake that is not sent at all yet, but held until there is more. 0,
+ * ERR_AGAIN, ERR_EOF (the peer takes no more) or ERR_IO. */
 int io_raw_write(struct io *io, const void *p, size_t n, size_t *taken);
 
-/* What MSG_MORE keeps in the kernel goes out. */
+/* What is held, or kept in the kernel by MSG_MORE, goes out; where it can't, an event is armed. */
 void io_raw_push(struct io *io);
 
 #endif

@@ -152,7 +152,9 @@ void io_say_end(struct io *io) {
         return;
     if (io->ssl && !io->write_failed && !io->cut) {
         io_forget_errors();
+        io->more = !io->cut_reset; /* a FIN */
         int r = SSL_shutdown(io->ssl);
+        io->more = false;
         if (r < 0 && SSL_get_error(io->ssl, r) == SSL_ERROR_WANT_WRITE) {
             io_want_write(io);
             return;

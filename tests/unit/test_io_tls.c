@@ -89,6 +89,8 @@ static void test_gathers(void **state) {
     struct end a, b;
     (void)state;
     open_tls(&a, &b);
+    assert_int_equal(io_write(b.io, SLICE("and a wider window"), false), 0);
+    turn(5);
     unsigned before = segments(&a);
     assert_int_equal(io_write(a.io, slice_make(bytes, sizeof bytes), false), 0);
     assert_true(segments(&a) - before < sizeof bytes / IO_RECORD);
@@ -105,6 +107,35 @@ static void test_gathers(void **state) {
     turn(5);
     assert_int_equal(buf_len(&b.got), sizeof bytes + 8);
     assert_memory_equal(buf_slice(&b.got).p + sizeof bytes + 4, "tail", 4);
+    close_pair(&a, &b);
+}
+
+static bool has_ticket(const struct end *e) {
+    return SSL_SESSION_is_resumable(SSL_get_session(e->io->ssl)) == 1;
+}
+
+/* The server's tickets are no packet of their own: they come with its first bytes, or with its end. */
+static void test_tickets_go_along(void **state) {
+    struct end a, b;
+    (void)state;
+    open_tls(&a, &b);
+    turn(5);
+    assert_int_equal(segments(&b), 1);
+    assert_false(has_ticket(&a));
+    assert_int_equal(io_write(b.io, SLICE("answer"), false), 0);
+    turn(5);
+    assert_got(&a, "answer");
+    assert_int_equal(segments(&b), 2);
+    assert_true(has_ticket(&a));
+    close_pair(&a, &b);
+
+    open_tls(&a, &b);
+    io_free(b.io);
+    b.io = NULL;
+    turn(5);
+    assert_true(has_ticket(&a));
+    assert_true(a.ended);
+    assert_int_equal(a.how, IO_END_CLEAN);
     close_pair(&a, &b);
 }
 
@@ -339,6 +370,7 @@ int main(void) {
         cmocka_unit_test(test_tls_ends),
         cmocka_unit_test(test_end_behind),
         cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_tickets_go_along),
         cmocka_unit_test(test_tls_garbage),
         cmocka_unit_test(test_tls_refused),
         cmocka_unit_test(test_clear_before_tls),
