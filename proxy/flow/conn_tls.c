@@ -168,6 +168,10 @@ static void conn_on_leaf(struct leaf_waiter *w, X509 *cert, int err, const char 
         return;
     if (!err)
         err = leaf_use(conn->io->ssl, cert, url_host_slice(&conn->sni));
+    /* Whoever comes for a name that nobody has come for gets no ticket: of the clients of a sandbox most come once, and a
+     * ticket takes longer to make than it would save. */
+    if (!err && SSL_set_num_tickets(conn->io->ssl, 0) != 1)
+        err = ERR_CRYPTO;
     if (err) {
         log_warn("no certificate for %.*s: %s", SLICE_ARG(url_host_slice(&conn->sni)),
                  why ? why : err_text(err));
