@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "ca/openssl.h"
+#include "ca/tls13_kdf.h"
 
 /* --- what is passed on ---------------------------------------------------------------------------------- */
 
@@ -45,6 +46,7 @@ static const struct passed {
 static struct {
     OSSL_PROVIDER *origin;          /* the default provider, in the default context */
     OSSL_ALGORITHM *some[PASSED_N]; /* what of it is passed on; made at the first question */
+    bool own_kdf;                   /* ca/tls13_kdf.h is ready */
 } tls;
 
 static bool is_passed(const struct passed *p, const OSSL_ALGORITHM *a) {
@@ -67,9 +69,14 @@ static const OSSL_ALGORITHM *some_of(size_t which, const OSSL_ALGORITHM *all) {
     if (!some)
         return all;
     tls.some[which] = some;
-    for (const OSSL_ALGORITHM *a = all; a->algorithm_names; a++)
-        if (is_passed(&passed[which], a))
-            *some++ = *a;
+    for (const OSSL_ALGORITHM *a = all; a->algorithm_names; a++) {
+        if (!is_passed(&passed[which], a))
+            continue;
+        *some = *a;
+        if (tls.own_kdf && strcmp(a->algorithm_names, TLS13_KDF_NAME) == 0)
+            some->implementation = tls13_kdf_functions;
+        some++;
+    }
     return tls.some[which];
 }
 
@@ -140,6 +147,7 @@ static void unmake(struct made *made) {
 static void release(void) {
     unmake(&made_tls);
     unmake(&made_none);
+    tls13_kdf_end();
     if (tls.origin)
         OSSL_PROVIDER_unload(tls.origin);
     for (size_t i = 0; i < PASSED_N; i++)
@@ -163,7 +171,10 @@ static OSSL_LIB_CTX *make(struct made *made, const char *provider, OSSL_provider
 
 OSSL_LIB_CTX *libctx_tls(void) {
     static bool asked;
-    if (!asked && is_standard() && make(&made_tls, "exeat-tls", init))
+    if (asked)
+        return made_tls.ctx;
+    tls.own_kdf = is_standard() && tls13_kdf_begin();
+    if (tls.origin && make(&made_tls, "exeat-tls", init))
         openssl_random(made_tls.ctx);
     asked = true;
     return made_tls.ctx;
