@@ -157,10 +157,10 @@ bool addr_eq(const struct addr *a, const struct addr *b) {
 
 /* By hand: a line of each record has an address, and printf takes longer than all the rest of it. */
 static char *put_decimal(char *at, unsigned value) {
-    char digits[SLICE_DECIMAL_MAX];
-    struct slice text = slice_decimal(value, digits);
-    memcpy(at, text.p, text.n);
-    return at + text.n;
+    if (value >= 10)
+        at = put_decimal(at, value / 10);
+    *at = (char)('0' + value % 10);
+    return at + 1;
 }
 
 static char *put_ipv4(char *at, const uint8_t bytes[4]) {
