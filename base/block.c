@@ -68,7 +68,8 @@ static size_t place_of(const void *p) {
 void block_give(void *p) {
     size_t at = place_of(p);
     if (at >= ALL_BYTES) {
-        free(p);
+        if (p) /* mostly it is NULL */
+            free(p);
         return;
     }
     struct spare *s = at < SMALL_BYTES ? &small : &large;

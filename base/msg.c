@@ -54,12 +54,18 @@ void msg_put_u64(struct msg_out *m, uint64_t v) {
 }
 
 void msg_put_slice(struct msg_out *m, struct slice s) {
-    if (s.n > MSG_MAX) {
+    uint32_t little = htole32((uint32_t)s.n);
+    if (m->err)
+        return;
+    /* length and bytes are one look at the room: a record is made of some forty of these */
+    if (s.n > MSG_MAX || sizeof little + s.n > m->cap - m->n) {
         m->err = ERR_LIMIT;
         return;
     }
-    msg_put_u32(m, (uint32_t)s.n);
-    put_bytes(m, s.p, s.n);
+    memcpy(m->p + m->n, &little, sizeof little);
+    if (s.n)
+        memcpy(m->p + m->n + sizeof little, s.p, s.n);
+    m->n += sizeof little + s.n;
 }
 
 void msg_put_str(struct msg_out *m, const char *s) {
