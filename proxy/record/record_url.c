@@ -18,16 +18,29 @@ static void put_raw(struct url_out *u, struct slice s) {
     u->left -= s.n;
 }
 
+/* As much of it as there is room for. */
+static void put_part(struct url_out *u, struct slice s) {
+    struct slice fits = slice_sub(s, 0, u->left);
+    if (u->cut)
+        return;
+    put_raw(u, fits);
+    u->cut = fits.n < s.n;
+}
+
+static bool is_plain(char c) {
+    return c > 0x20 && c < 0x7f;
+}
+
 /* What can't stand in a URL, or could draw on a terminal or end a line, is percent-encoded. */
 static void put_encoded(struct url_out *u, struct slice s) {
-    for (size_t i = 0; i < s.n && !u->cut; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c > 0x20 && c < 0x7f) {
-            put_raw(u, slice_make(s.p + i, 1));
-            continue;
-        }
+    for (size_t i = 0, n; i < s.n && !u->cut; i += n) {
+        for (n = 0; i + n < s.n && is_plain(s.p[i + n]);)
+            n++;
+        put_part(u, slice_sub(s, i, n));
+        if (i + n == s.n)
+            break;
         char hex[4];
-        snprintf(hex, sizeof hex, "%%%02X", c);
+        snprintf(hex, sizeof hex, "%%%02X", (unsigned char)s.p[i + n++]);
         put_raw(u, slice_make(hex, 3));
     }
 }
