@@ -102,11 +102,10 @@ static bool piece_get(const struct memory *s, struct piece piece, struct buf *ou
     return atomic_load(&s->head) - piece.at <= WHY_BYTES;
 }
 
-static struct piece piece_of_record(struct memory *s, const struct record *r, struct slice encoded) {
+/* Apart, as it takes a large piece of the stack, each page of which is touched (-fstack-clash-protection). */
+static __attribute__((noinline)) struct piece piece_of_brief(struct memory *s, const struct record *r) {
     char memory[MSG_MAX];
     struct msg_out m;
-    if (encoded.n && r->nrefs <= WHY_REFS)
-        return piece_put(s, encoded);
     struct record brief = *r;
     if (brief.nrefs > WHY_REFS) {
         brief.refs_omitted += brief.nrefs - WHY_REFS;
@@ -114,6 +113,10 @@ static struct piece piece_of_record(struct memory *s, const struct record *r, st
     }
     record_encode(&brief, &m, memory, sizeof memory);
     return piece_put(s, m.err ? SLICE_NONE : slice_make(memory, m.n));
+}
+
+static struct piece piece_of_record(struct memory *s, const struct record *r, struct slice encoded) {
+    return encoded.n && r->nrefs <= WHY_REFS ? piece_put(s, encoded) : piece_of_brief(s, r);
 }
 
 /* --- lines -------------------------------------------------------------------------------------------- */
