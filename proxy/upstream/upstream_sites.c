@@ -6,7 +6,8 @@
 #include "base/hash.h"
 #include "proxy/upstream/upstream_parts.h"
 
-#define SITES_MAX 1024 /* kept for their sessions when nobody uses them */
+#define SITES_MAX   1024 /* kept for their sessions when nobody uses them */
+#define SITES_LOOKS 4    /* at the oldest, when one more has come */
 
 static unsigned bucket_of(const struct upstream_origin *o) {
     uint64_t seed = HASH_SEED ^ o->port ^ (uint64_t)o->scheme << 16;
@@ -72,11 +73,14 @@ void site_free(struct upstream_pool *p, struct site *site) {
 }
 
 void site_put(struct upstream_pool *p, struct site *site) {
-    struct site *next;
     site->users--;
-    for (site = TAILQ_FIRST(&p->sites); site && p->nsites > SITES_MAX; site = next) {
-        next = TAILQ_NEXT(site, age);
-        if (site->users == 0 && site->nidle == 0)
+    for (int i = 0; i < SITES_LOOKS && p->nsites > SITES_MAX; i++) {
+        site = TAILQ_FIRST(&p->sites);
+        if (site->users == 0 && site->nidle == 0) {
             site_free(p, site);
+        } else { /* it is in use: not the oldest any more */
+            TAILQ_REMOVE(&p->sites, site, age);
+            TAILQ_INSERT_TAIL(&p->sites, site, age);
+        }
     }
 }
