@@ -3,7 +3,6 @@ the next request's answer is its own."""
 import json
 import os
 import threading
-import time
 
 import client
 import tap
@@ -14,31 +13,36 @@ from pki import Pki
 from raw import Closed, Listener, response
 
 ROWS = table(answer_head, answer_body)
-POLICY = "allow * https://a.test/ok**\n"
+POLICY = "allow * https://a.test/ok**\nallow GET https://b.test/ok/go\n"
 PIECES_MAX = 4096  # longer rows are not sent byte by byte
 
-# What runs inside: each row's request, and the next one right behind it (or when the row's answer is there).
+# What runs inside: each row's request, and the next one right behind it. Where something follows the row's answer later, or a reset
+# could take it away, the answer is read first, and then the server is told to go on, and says when it has (as b.test, so that this goes by another connection).
 INSIDE = '''
     with open(%r) as f:
         rows = json.load(f)
-    for number, method, fields, later in rows:
+    for number, method, fields, first in rows:
         c = tls("a.test")
         wire = "%%s /ok/row?%%d HTTP/1.1\\r\\nHost: a.test\\r\\n%%s\\r\\n" %% (method, number, fields)
         following = "GET /ok/next?%%d HTTP/1.1\\r\\nHost: a.test\\r\\nConnection: close\\r\\n\\r\\n" %% number
         try:
-            c.send(wire + ("" if later else following))
-            if later:
-                c.timeout(0.4)
-                while c.recv_more():
+            c.send(wire + ("" if first else following))
+            if first:
+                while len(c.pending) < first and c.recv_more():
                     pass
-                c.ended = None
-                c.timeout(10)
+                tls("b.test").get("/ok/go?%%d" %% number, "b.test")
                 c.send(following)
         except OSError:
             pass # it was cut off before all was sent
         report(number, c.rest().decode("latin-1"), c.ended)
         c.close()
 '''
+
+
+def awaited(row):
+    """So many bytes the client has of it before it goes on; 0: it goes on by itself."""
+    seen = row.seen[1] if isinstance(row.seen, tuple) else row.seen
+    return len(seen) if row.wire and row.end in ("later", "rst") else 0
 
 
 class Scripted(Listener):
@@ -49,6 +53,7 @@ class Scripted(Listener):
         self.pieces = pieces
         self.came = {}      # target: the connection it came by last
         self.lock = threading.Lock()
+        self.told = {i: (threading.Event(), threading.Event()) for i in range(len(rows))}  # to go on; that it has gone on
         super().__init__(**listener)
 
     def serve(self, connection):
@@ -58,20 +63,25 @@ class Scripted(Listener):
             kind, number = request.target.split("/")[2].split("?")
             if kind == "next":
                 connection.send(response(200, "next"))
+            elif kind == "go":
+                go, gone = self.told[int(number)]
+                go.set()
+                gone.wait(30)
+                connection.send(response(200, "gone"))
             else:
-                self.row(connection, self.rows[int(number)])
+                self.row(connection, self.rows[int(number)], *self.told[int(number)])
 
-    def row(self, connection, row):
+    def row(self, connection, row, go, gone):
         now, _, later = row.wire.partition(LATER)
         self.send(connection, now.encode("latin-1"))
-        if row.end == "later":
-            time.sleep(0.15)
-            self.send(connection, later.encode("latin-1"))
-            if not later:
-                connection.close("fin")
-        elif row.end != "open":
-            time.sleep(0.02)
+        if awaited(row):
+            go.wait(30)
+        self.send(connection, later.encode("latin-1"))
+        if row.end == "later" and not later:
+            connection.close("fin")
+        elif row.end not in ("later", "open"):
             connection.close(row.end)
+        gone.set()
 
     def send(self, connection, data):
         try:
@@ -136,10 +146,10 @@ def run(t, pieces):
     # What comes behind an answer is seen when it is there before the connection is used again: in one write it is.
     rows = [r for r in ROWS if not pieces or (len(r.wire) <= PIECES_MAX and not behind(r))]
     pki = Pki()
-    server = t.use(Scripted(rows, pieces, tls=pki.leaf("a.test")))
+    server = t.use(Scripted(rows, pieces, tls=pki.leaf("a.test", "b.test")))
     path = work.write(os.path.join(work.folder("rows."), "rows.json"),
-                      json.dumps([(i, r.method, r.fields, r.end == "later") for i, r in enumerate(rows)]))
-    r = client.run(POLICY, INSIDE % path, resolve=server.resolve("a.test"), upstream_ca=pki.ca, timeout=280)
+                      json.dumps([(i, r.method, r.fields, awaited(r)) for i, r in enumerate(rows)]))
+    r = client.run(POLICY, INSIDE % path, resolve=[server.resolve("a.test"), server.resolve("b.test")], upstream_ca=pki.ca, timeout=280)
     tap.equal(len(r.reports), len(rows))
     tap.equal([str(e) for e in server.errors], [])
     reasons = {o["id"]: o.get("reason", "") for o in r.outcomes()}

@@ -116,6 +116,10 @@ def names_that_lead_inside_and_nowhere_else(t):
     tap.equal(len(codes), 18)
     tap.ok(set(codes) <= {"403", "502"}, codes)
     tap.equal(codes[:16], ["403"] * 16)
+    r = exeat.run("tunnel https://*.test\n", "for n in a b c d e f g h i; do curl -sk -o /dev/null -w '%{http_code}\n' https://$n.test/; done; true",
+                  upstream_ca=pki.ca)
+    tap.equal(r.out.split(), ["000"] * 9)
+    tap.equal([o["code"] for o in r.outcomes()[:8]], ["upstream-address"] * 8)
     untouched(inner)
 
 

@@ -75,12 +75,13 @@ def what_the_client_sends_early_waits_for_the_101(t):
         connection.close()
 
     r, _ = through(t, '''
-        c = ask(tls("a.test"), behind=frame(b"early"))
-        report(head(c)[0])
-        report(str(get_frame(c)))
+        for early in (b"early", b"much " * 400000):
+            c = ask(tls("a.test"), behind=frame(early))
+            report(head(c)[0])
+            report(get_frame(c) == (2, early))
     ''', answer=late)
-    tap.equal(heard, ["Closed"])
-    tap.equal(r.reports, [101, "(2, b'early')"])
+    tap.equal(heard, ["Closed"] * 2)
+    tap.equal(r.reports, [101, True] * 2)
     r, server = through(t, '''
         c = ask(tls("a.test"), behind=b"DELETE /no HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
         report(c.answer().status, c.answer().status)
@@ -116,13 +117,14 @@ def a_101_that_does_not_fit_is_a_bad_answer(t):
             "none": good.replace(b"Sec-WebSocket-Accept", b"X-Accept"),
             "h2c": good.replace(b"Upgrade: websocket", b"Upgrade: h2c"),
             "two": good.replace(b"Upgrade: websocket", b"Upgrade: websocket\r\nUpgrade: h2c"),
+            "second": good.replace(b"Upgrade: websocket", b"Upgrade: h2c\r\nUpgrade: websocket"),
             "connection": good.replace(b"Connection: Upgrade\r\n", b""),
             "old": good.replace(b"HTTP/1.1", b"HTTP/1.0"),
         }[how] + b"SECRET-FRAME")
         connection.recv()
         connection.close()
 
-    kinds = ["accept", "none", "h2c", "two", "connection", "old"]
+    kinds = ["accept", "none", "h2c", "two", "second", "connection", "old"]
     r, server = through(t, '''
         for how in %r:
             a = ask(tls("a.test"), target="/ok/" + how).answer()
@@ -142,8 +144,12 @@ def nobody_asked_for_it(t):
         ("tls", "Connection: Upgrade\r\nUpgrade: TLS/1.2\r\n", ""),
         ("list", "Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n", "REST"),
         ("two", "Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n", "REST"),
+        ("second", "Connection: Upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket\r\n", "REST"),
         ("unnamed", "Upgrade: websocket\r\n", "REST"),
         ("key", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Sec-WebSocket-Version: 13\r\n"),
+        ("no base64", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25!ZQ==\r\n"),
+        ("17 bytes", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZWU=\r\n"),
+        ("a bit too many", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZR==\r\n"),
         ("version", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "REST8"),
         ("body", "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n", "REST"),
     ]

@@ -126,6 +126,7 @@ CHUNKS = [
     chunk("a size too large by two", "7\r\nhello\r\n" + END, "hello\r\n"),
     chunk("nothing behind the content", "5\r\nhello" + END, "hello"),
     chunk("a bare LF behind the content", "5\r\nhello\n" + END, "hello"),
+    chunk("another byte in the place of the CR behind the content", "5\r\nhelloX\n" + END, "hello"),
     chunk("the last with a bare LF", "5\r\nhello\r\n0\n\r\n", "hello"),
     chunk("the end a bare LF", "5\r\nhello\r\n0\r\n\n", "hello"),
     chunk("an extension with a bare LF", "5;a\nb\r\nhello\r\n" + END, rule="9112 7.1.1"),

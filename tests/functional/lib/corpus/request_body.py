@@ -209,6 +209,7 @@ SIZES = [
     chunk("a size too large by two", "7\r\nhello\r\n" + END, whole="7\r\nhello\r\n\r\n"),
     chunk("nothing behind the content", "5\r\nhello" + END, whole="5\r\nhello\r\n"),
     chunk("a bare LF behind the content", "5\r\nhello\n" + END, whole="5\r\nhello\r\n"),
+    chunk("another byte in the place of the CR behind the content", "5\r\nhelloX\n" + END, whole="5\r\nhello\r\n"),
     chunk("a bare CR behind the content", "5\r\nhello\r" + END, whole="5\r\nhello\r\n"),
     chunk("a space behind the content", "5\r\nhello \r\n" + END, whole="5\r\nhello\r\n"),
     chunk("the last with a space", "5\r\nhello\r\n0 \r\n\r\n", whole="5\r\nhello\r\n"),
