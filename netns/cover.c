@@ -1,6 +1,5 @@
 #include "netns/cover.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "netns/mountinfo.h"
+#include "netns/walk.h"
 
 /*
  * A file or socket is covered by an empty file, a directory by an empty tmpfs with the same mode. Only what exists is
@@ -130,11 +130,11 @@ static int cover_path(struct cover *c, const char *path) {
     return r;
 }
 
-static int cover_socket(struct cover *c, const char *path) {
+static int cover_socket(void *arg, const char *path) {
     struct stat st;
     if (stat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
         return 0;
-    return cover_path(c, path);
+    return cover_path(arg, path);
 }
 
 static int cover_glob(struct cover *c, const char *pattern) {
@@ -172,75 +172,6 @@ static int cover_runtime(struct cover *c) {
         r = c->spec->root ? cover_glob(c, "/run/user/*") : cover_path(c, path);
     return r;
 }
-
-/* --- sockets by name ------------------------------------------------------- */
-
-#define WALK_DEPTH   5
-#define WALK_ENTRIES 20000 /* of one tree; what is beyond is not looked at */
-
-struct walk {
-    struct cover *cover;
-    unsigned budget;
-    char path[PATH_MAX]; /* where the walk is */
-    _Alignas(struct dirent64) char entries[WALK_DEPTH][16384];
-};
-
-static int walk_directory(struct walk *w, int fd, size_t length, int depth);
-
-/* One name in the directory `dir`, whose path is the first `length` bytes of w->path. */
-static int walk_entry(struct walk *w, int dir, size_t length, const char *name, unsigned char type,
-                      int depth) {
-    struct stat st;
-    size_t n = strlen(name);
-    if (length + 1 + n >= sizeof w->path || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return 0;
-    --w->budget;
-    /* some file systems leave it to us to look */
-    if (type == DT_UNKNOWN && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        type = S_ISDIR(st.st_mode) ? DT_DIR : S_ISSOCK(st.st_mode) ? DT_SOCK : DT_UNKNOWN;
-    if (type != DT_SOCK && (type != DT_DIR || depth == 1))
-        return 0;
-    w->path[length] = '/';
-    memcpy(w->path + length + 1, name, n + 1);
-    if (type == DT_SOCK)
-        return cover_socket(w->cover, w->path);
-    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    return fd < 0 ? 0 : walk_directory(w, fd, length + 1 + n, depth - 1);
-}
-
-/* Takes `fd`. By the system's own calls: a busy /tmp has thousands of directories, and all wait for this. */
-static int walk_directory(struct walk *w, int fd, size_t length, int depth) {
-    char *memory = w->entries[depth - 1];
-    int r = 0;
-    ssize_t n;
-    while (r == 0 && w->budget && (n = getdents64(fd, memory, sizeof w->entries[0])) > 0) {
-        const struct dirent64 *e;
-        for (ssize_t at = 0; r == 0 && w->budget && at < n; at += e->d_reclen) {
-            e = (const struct dirent64 *)(memory + at);
-            r = walk_entry(w, fd, length, e->d_name, e->d_type, depth);
-        }
-    }
-    close(fd);
-    return r;
-}
-
-/* Sockets below `dir`, to some depth: those of other net namespaces are in nobody's list. */
-static int cover_walk(struct cover *c, const char *dir, int depth) {
-    struct walk *w = malloc(sizeof *w);
-    int fd = w ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    int r = w ? 0 : errmsg_set(c->msg, ERR_NOMEM, "cover: out of memory");
-    if (fd >= 0) {
-        w->cover = c;
-        w->budget = WALK_ENTRIES;
-        size_t n = strlen(dir);
-        memcpy(w->path, dir, n + 1);
-        r = walk_directory(w, fd, n, depth);
-    }
-    free(w);
-    return r;
-}
-
-/* --------------------------------------------------------------------------- */
 
 /* A second /proc shows the host's processes; namespaces bar most of it, root's sysctls they do not. */
 static int cover_procs(struct cover *c) {
@@ -296,9 +227,9 @@ static int cover_lists(struct cover *c) {
     for (const char **p = c->spec->sockets; r == 0 && p && *p; p++)
         r = cover_socket(c, *p);
     if (r == 0)
-        r = cover_walk(c, "/run", WALK_DEPTH);
+        r = walk_sockets("/run", 5, cover_socket, c, c->msg);
     if (r == 0)
-        r = cover_walk(c, "/tmp", 3);
+        r = walk_sockets("/tmp", 3, cover_socket, c, c->msg);
     if (r == 0)
         r = cover_procs(c);
     return r;
