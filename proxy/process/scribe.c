@@ -4,7 +4,10 @@
  * tells it to end sooner is ignored.
  */
 #include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -17,6 +20,7 @@
 #define SCRIBE_REST_MS 40          /* what workers record within it is written together */
 #define SCRIBE_PIECE   (32u << 10) /* bytes of records that are written to the file at once, at most */
 #define SCRIBE_LOOKS   3           /* after so many that find nothing a worker has to wake the scribe */
+#define SCRIBE_NICE    5 /* a third of a worker's share of a CPU: some times what its records take */
 
 struct scribe_peer {
     struct channel channel; /* first; a worker's word that there is something, and its end */
@@ -253,6 +257,20 @@ static int scribe_run(void) {
     return role_close(&s.role);
 }
 
+/*
+ * Nobody waits for the scribe, and what it does at once takes longer than a request: a worker that is to run on the same
+ * CPU interrupts it. Where the kernel shares CPU time between sessions first (sched(7), autogroups), that is of the session.
+ */
+static void give_way(void) {
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + SCRIBE_NICE);
+    int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        dprintf(fd, "%d", SCRIBE_NICE);
+        close(fd);
+    }
+}
+
 int main(int argc, char **argv) {
+    give_way(); /* before it is confined, whereby what is in /proc/self becomes root's */
     return role_main(argc, argv, "scribe", scribe_run);
 }
