@@ -11,7 +11,8 @@
  * may be called from any callback, the io's own too: the descriptor is closed at once, the memory follows when the
  * last callback on the stack has returned. After io_free the caller holds nothing.
  *
- * Memory. An idle io has no buffers: the queue's memory goes back when it is empty, and OpenSSL's with
+ * Memory. An idle io has no buffers, but for a server's tickets until it first writes (some hundred bytes, which go along
+ * then): the queue's memory goes back when it is empty, and OpenSSL's with
  * SSL_MODE_RELEASE_BUFFERS. Reading is into memory of the caller's; io_scratch() is one block for all that do not
  * keep the bytes beyond the callback.
  *

@@ -16,6 +16,7 @@
 #include "base/slice.h"
 #include "ca/libctx.h"
 #include "ca/tls13_kdf.h"
+#include "tests/unit/chance.h"
 
 #define OUT_MAX 64
 
@@ -88,13 +89,13 @@ static void expands_like_openssl(void **state) {
         static const char *const labels[] = {"key", "iv", "c hs traffic", "finished", ""};
         struct question q = {.mode = EVP_KDF_HKDF_MODE_EXPAND_ONLY, .digest = digests[d].name};
         for (size_t k = 0; k < sizeof key; k++)
-            key[k] = (unsigned char)rand();
+            key[k] = (unsigned char)chance(256);
         for (size_t k = 0; k < sizeof data; k++)
-            data[k] = (unsigned char)rand();
+            data[k] = (unsigned char)chance(256);
         q.key = slice_make(key, digests[d].n);
         q.label = slice_str(labels[i % 5]);
-        q.data = i % 3 ? slice_make(data, (size_t)rand() % sizeof data) : SLICE_NONE;
-        q.n = 1 + (size_t)rand() % digests[d].n;
+        q.data = i % 3 ? slice_make(data, chance(sizeof data)) : SLICE_NONE;
+        q.n = 1 + chance((uint32_t)digests[d].n);
         same(&q);
     }
 }
@@ -107,11 +108,11 @@ static void extracts_like_openssl(void **state) {
         struct question q = {
             .mode = EVP_KDF_HKDF_MODE_EXTRACT_ONLY, .digest = digests[d].name, .n = digests[d].n};
         for (size_t k = 0; k < sizeof key; k++)
-            key[k] = (unsigned char)rand();
+            key[k] = (unsigned char)chance(256);
         for (size_t k = 0; k < sizeof salt; k++)
-            salt[k] = (unsigned char)rand();
+            salt[k] = (unsigned char)chance(256);
         if (i % 3)
-            q.key = slice_make(key, 1 + (size_t)rand() % sizeof key);
+            q.key = slice_make(key, 1 + chance(sizeof key));
         if (i % 5)
             q.salt = slice_make(salt, digests[d].n);
         q.label = SLICE("derived");
