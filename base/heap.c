@@ -33,3 +33,9 @@ void heap_give_back(void) {
         trim();
 #endif
 }
+
+void heap_one(void) {
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+#endif
+}

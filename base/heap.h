@@ -15,4 +15,7 @@ void heap_give_back(void);
  */
 void heap_settle(void);
 
+/* Threads that begin from now on have no heaps of their own, of which more stays than of the one that all have. */
+void heap_one(void);
+
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/heap.h"
 
 #define THREADS_MAX    4
 #define THREAD_FOLDERS 128 /* fewer are read in the time that a thread takes to begin */
@@ -111,6 +112,8 @@ static void read_level(struct walk *w) {
     size_t n = 0, want = helpers(w->nfolders);
     w->at = 0;
     w->nfolders = 0;
+    if (want)
+        heap_one();
     while (n < want && pthread_create(&threads[n], NULL, read_folders, w) == 0)
         n++;
     read_folders(w);
