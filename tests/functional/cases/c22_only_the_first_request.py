@@ -81,6 +81,21 @@ def a_body_is_never_a_request(t):
     tap.equal([(q.method, q.target) for q in server.requests], [("POST", "/ok")])
 
 
+@tap.test
+def nor_is_that_of_a_request_that_was_answered_before_its_end(t):
+    """It is denied, and its body passed over: what looks like a permitted request in it goes nowhere."""
+    r, server = onehost.through(t, '''
+        inner = b"GET /ok/inner HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n"
+        for c in (tls("a.test"), tls("a.test")):
+            c.send(b"POST /no HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: %d\\r\\n\\r\\n" % (2 * len(inner)) + inner)
+            denied = c.answer().status
+            c.send(inner)
+            report(denied, c.get("/ok/next").status)
+    ''')
+    tap.equal(r.reports, [[403, 200]] * 2)
+    tap.equal([q.target for q in server.requests], ["/ok/next"] * 2)
+
+
 @tap.test(timeout=180)
 def it_holds_wherever_the_bytes_are_cut(t):
     r, server = onehost.through(t, '''

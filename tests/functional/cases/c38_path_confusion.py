@@ -22,7 +22,7 @@ def what_a_server_could_read_as_another_path_is_refused(t):
     targets = ["/ok/../admin", "/ok/%2e%2e/admin", "/ok/.%2e/admin", "/ok/%252e%252e/admin", "/ok//..//admin", "/ok/..;/admin",
                "/ok/..;x=y/admin", "/ok\\..\\admin", "/ok/%5c..%5cadmin", "/ok/%5C%2e%2e%5Cadmin", "/ok/%2e", "/ok/.", "/ok/..", "/ok%00",
                "/ok/%0a", "/ok/%c0%ae%c0%ae/admin", "/ok/%", "/ok/%2", "/ok/%zz", "//b.test/ok", "/../ok", "*", "", "ok", "/ok#frag", "#frag",
-               "/ok/%252f..%252fadmin", "/ok/..%2fadmin", "/ok/..%252fadmin"]
+               "/ok/%252f..%252fadmin", "/ok/..%2fadmin", "/ok/..%252fadmin", "/ok/%255cadmin", "/ok/%e0%80%ae%e0%80%ae/admin", "/ok/%f0%80%80%af"]
     onehost.bad(t, [wire(x) for x in targets], policy=POLICY)
 
 
