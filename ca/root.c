@@ -291,6 +291,23 @@ static EVP_PKEY *read_key(struct slice pem, bool *encrypted) {
     return key;
 }
 
+/* Do an EC key's own two halves belong together? Only the point is compared with the certificate, and what is signed with another
+ * number no client takes. For RSA the answer takes longer than all of a start. */
+static int check_halves(struct ca_root *root, struct errmsg *msg) {
+    if (EVP_PKEY_get_base_id(root->key) != EVP_PKEY_EC)
+        return 0;
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(NULL, root->key, NULL);
+    int good = ctx ? EVP_PKEY_pairwise_check(ctx) : -1;
+    EVP_PKEY_CTX_free(ctx);
+    ERR_clear_error();
+    if (good == 1)
+        return 0;
+    return errmsg_set(msg, ERR_PARSE,
+                      CA_KEY_FILE
+                      ": its private number does not make its public point: put the right key there, "
+                      "or remove it and " CA_CERT_FILE " and both are made anew");
+}
+
 static int load_key(int dirfd, struct ca_root *root, struct errmsg *msg) {
     struct secret pem = {0};
     bool encrypted = false;
@@ -300,8 +317,10 @@ static int load_key(int dirfd, struct ca_root *root, struct errmsg *msg) {
     root->key = read_key(secret_slice(&pem), &encrypted);
     secret_release(&pem);
     ERR_clear_error();
-    if (root->key)
-        return check_key_kind(root, msg);
+    if (root->key) {
+        r = check_key_kind(root, msg);
+        return r ? r : check_halves(root, msg);
+    }
     if (encrypted)
         return errmsg_set(msg, ERR_UNSUPPORTED,
                           CA_KEY_FILE " is encrypted; exeat has no way to ask for a pass phrase");

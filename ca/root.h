@@ -39,7 +39,7 @@ struct ca_root;
  * `now` is in seconds since 1970. Returns 0 and a root that the caller frees, or an error with a message that
  * says which file and what to do:
  *   ERR_DENIED       directory or file is not ours, or open to others, or a symbolic link
- *   ERR_PARSE        a file is not what it should be, key and certificate do not belong together, or the
+ *   ERR_PARSE        a file is not what it should be, key and certificate (or an EC key's halves) do not belong together, or the
  *                    certificate is not fit to sign (no critical basicConstraints CA:TRUE, no critical
  *                    keyUsage with keyCertSign, no subject key identifier, not self-signed, not valid now)
  *   ERR_NOTFOUND     there is a ca.pem, but no key

@@ -234,6 +234,38 @@ struct recipe {
     const char *says;
 };
 
+#define SCALAR 36 /* where it begins in the DER that exeat writes */
+
+/* A key whose point is the certificate's, and whose number is not. */
+static void test_refuses_halves_of_two(void **state) {
+    struct state *s = *state;
+    char pem[1024], *name, *header, *bytes;
+    unsigned char *der;
+    long n;
+    ca_root_free(open_ok(s->fd, NOW));
+    int fd = openat(s->fd, CA_KEY_FILE, O_RDONLY);
+    ssize_t got = read(fd, pem, sizeof pem);
+    close(fd);
+    BIO *in = BIO_new_mem_buf(pem, (int)got), *out = BIO_new(BIO_s_mem());
+    assert_int_equal(PEM_read_bio(in, &name, &header, &der, &n), 1);
+    for (int other = 1; other >= 0; other--) { /* and back, so that nothing else is refused */
+        der[SCALAR + 31] ^= 1;
+        assert_true(PEM_write_bio(out, name, header, der, n) > 0);
+        long length = BIO_get_mem_data(out, &bytes);
+        write_file(s->fd, CA_KEY_FILE, 0600, bytes, (size_t)length);
+        (void)BIO_reset(out);
+        if (other)
+            open_fails(s->fd, NOW, ERR_PARSE, "does not make its public point: put the right key there");
+        else
+            ca_root_free(open_ok(s->fd, NOW));
+    }
+    OPENSSL_free(name);
+    OPENSSL_free(header);
+    OPENSSL_free(der);
+    BIO_free(in);
+    BIO_free(out);
+}
+
 static void add(X509 *cert, int nid, const char *value) {
     X509V3_CTX ctx;
     if (!value)
@@ -332,6 +364,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_renewed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses_open_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses_other_things, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refuses_halves_of_two, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_operators_root, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("ca_root", tests, NULL, NULL);
