@@ -34,6 +34,12 @@ static int enter_directory(const char *cwd, struct errmsg *msg) {
 int mounts_cover(const struct wire_spec *spec, struct stage *stage, char dir[PATH_MAX], struct errmsg *msg) {
     if (!realpath(spec->state_dir, dir))
         return errmsg_errno(msg, ERR_USAGE, "state directory %s", spec->state_dir);
+    if (spec->root && slice_starts(slice_str(dir), SLICE("/dev/")))
+        return errmsg_set(
+            msg, ERR_USAGE,
+            "state directory %s: root's sandboxes have a /dev of their own, which would cover it: "
+            "give another by --state DIR",
+            dir);
     *stage = (struct stage){.dir = dir};
     int r = cover_aliases(spec, dir, msg);
     if (r == 0)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 
 import exeat
 import tap
@@ -171,6 +172,22 @@ def the_state_directory_is_made_where_it_belongs():
             tap.equal([json.loads(line)["verdict"] for line in f if '"verdict":' in line], ["deny"])
     r = exeat.run(None, [], program_args=[exeat.program(), "run", "--state", "here", "true"])
     tap.equal(sorted(os.listdir(os.path.join(r.home, "here"))), ["ca-key.pem", "ca.pem", "decisions.jsonl"])
+
+
+@tap.test
+def a_state_directory_in_dev_is_refused():
+    """Root's sandboxes have a /dev of their own."""
+    if os.getuid() != 0:
+        tap.skip("only root has one there")
+    folder, link = "/dev/exeat-test.%d" % os.getpid(), os.path.join(work.folder("state."), "link")
+    os.mkdir(folder, 0o700)
+    os.symlink(folder, link)
+    try:
+        for named in (folder, link):
+            refused(exeat.call("run", "--state", named, "--", "sh", "-c", "echo it ran", user="root"),
+                    "state directory %s: root's sandboxes have a /dev of their own" % folder, "--state DIR")
+    finally:
+        shutil.rmtree(folder)
 
 
 @tap.test
