@@ -155,7 +155,7 @@ static void unpack_sets(struct unpack *u, struct bundle *b) {
     size_t n = get_count(u, 1u << 16);
     b->sets = get_array(u, n, sizeof *b->sets);
     for (size_t i = 0; i < n && !u->bad; i++) {
-        b->sets[i].name = get_cstr(u);
+        b->sets[i] = (struct policy_set){.name = get_cstr(u)};
         b->sets[i].value = get_cstr(u);
         b->nsets++;
     }

@@ -249,8 +249,8 @@ static void prove(struct loader *ld) {
 static bool keep_sets(struct policy *p, const struct policy_input *in) {
     p->sets = arena_alloc(&p->arena, (in->nsets + 1) * sizeof *p->sets);
     for (size_t i = 0; p->sets && i < in->nsets; i++) {
-        p->sets[i].name = arena_copy(&p->arena, slice_str(in->sets[i].name)).p;
-        p->sets[i].value = arena_copy(&p->arena, slice_str(in->sets[i].value)).p;
+        p->sets[i] = (struct policy_set){.name = arena_copy(&p->arena, slice_str(in->sets[i].name)).p,
+                                         .value = arena_copy(&p->arena, slice_str(in->sets[i].value)).p};
     }
     p->nsets = in->nsets;
     return p->sets != NULL;
@@ -290,7 +290,7 @@ static int load(struct loader *ld) {
     condition_prepare();
     if (diag_count(diags) == before)
         prove(ld);
-    vars_unused(&ld->c);
+    vars_unused(&ld->c, ld->in->sets, ld->in->nsets);
     diag_sort(diags, p->files, p->nfiles);
     if (p->arena.failed)
         return ERR_NOMEM;

@@ -85,6 +85,7 @@ typedef int policy_reader(void *arg, const char *from, const char *name, struct 
 struct policy_set {
     const char *name;
     const char *value;
+    bool *used; /* NULL: it is an error if nothing uses it. Else true is written there when something does */
 };
 
 struct policy_input {

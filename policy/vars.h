@@ -63,7 +63,7 @@ void vars_mention(struct compiler *c, const struct token *t);
 void vars_resolve(struct compiler *c);
 
 /* After all rules: values of --set that nothing uses. */
-void vars_unused(struct compiler *c);
+void vars_unused(struct compiler *c, const struct policy_set *sets, size_t n);
 
 /* Fills the variables of a word in. False after an error that has been reported. */
 bool expand(struct compiler *c, const struct token *t, struct expanded *out);

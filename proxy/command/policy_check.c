@@ -45,7 +45,7 @@ static int check(struct tool *t, const struct policy *p, struct vault *vault) {
     if (t->json)
         buf_puts(&t->out, "}\n");
     else if (findings == 0)
-        buf_printf(&t->out, "good: %zu rules\n", policy_rule_count(p));
+        buf_printf(&t->out, "good: %zu rule%s\n", policy_rule_count(p), tool_s(policy_rule_count(p)));
     if (r < 0) {
         log_error("policy check: %s", err_text(r));
         return TOOL_TROUBLE;

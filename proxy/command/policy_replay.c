@@ -200,12 +200,14 @@ static void tell(struct replay *r, const struct decisions *read) {
     if (!r->t->json) {
         for (size_t i = 0; i < r->n; i++)
             group_text(r, &r->groups[i]);
-        buf_printf(&r->t->out, "%zu requests judged, %zu differ, %zu can't be told", r->judged, r->differ,
-                   r->untold);
+        buf_printf(&r->t->out, "%zu request%s judged, %zu differ%s, %zu can't be told", r->judged,
+                   tool_s(r->judged), r->differ, tool_verb_s(r->differ), r->untold);
         if (read->skipped)
-            buf_printf(&r->t->out, "; %zu lines tell of no request", read->skipped);
+            buf_printf(&r->t->out, "; %zu line%s tell%s of no request", read->skipped, tool_s(read->skipped),
+                       tool_verb_s(read->skipped));
         if (r->others)
-            buf_printf(&r->t->out, "; %zu refusals had other reasons than a policy's", r->others);
+            buf_printf(&r->t->out, "; %zu refusal%s had other reasons than a policy's", r->others,
+                       tool_s(r->others));
         buf_putc(&r->t->out, '\n');
         return;
     }

@@ -170,15 +170,28 @@ static int test_file(struct tool *t, const char *file, struct totals *totals, st
         if (broken)
             buf_printf(&t->out, "%s: not tested: %s\n", file, r == ERR_PARSE ? "it has errors" : err_text(r));
         else
-            buf_printf(&t->out, "%s: %zu expectations, %zu failed\n", file, diags.proofs, diags.failed);
+            buf_printf(&t->out, "%s: %zu expectation%s, %zu failed\n", file, diags.proofs,
+                       tool_s(diags.proofs), diags.failed);
     }
     policy_free(p);
     policy_diags_release(&diags);
     return r == ERR_NOMEM ? r : 0;
 }
 
+/* Of several files each takes the values that it uses; one that none of them uses is a slip. */
+static bool all_used(const struct tool *t) {
+    bool good = true;
+    for (size_t i = 0; i < t->nsets; i++)
+        if (t->sets[i].used && !*t->sets[i].used) {
+            log_error("policy test: --set: none of the files uses a variable '%s'", t->sets[i].name);
+            good = false;
+        }
+    return good;
+}
+
 int command_policy_test(int argc, char **argv) {
     static struct tool t;
+    static bool used[POLICY_VARS_MAX];
     struct totals totals = {0};
     struct json j;
     int first;
@@ -192,6 +205,8 @@ int command_policy_test(int argc, char **argv) {
         rows, ROWS, 1, argc, argv, &first);
     if (status >= 0)
         return status;
+    for (size_t i = 0; argc - first > 1 && i < t.nsets; i++)
+        t.sets[i].used = &used[i];
     if (t.json) {
         json_init(&j, &t.out);
         json_open_object(&j);
@@ -212,11 +227,12 @@ int command_policy_test(int argc, char **argv) {
         json_close(&j);
         buf_putc(&t.out, '\n');
     } else if (totals.files > 1) {
-        buf_printf(&t.out, "%zu files: %zu expectations, %zu failed", totals.files, totals.proofs,
-                   totals.failed);
+        buf_printf(&t.out, "%zu files: %zu expectation%s, %zu failed", totals.files, totals.proofs,
+                   tool_s(totals.proofs), totals.failed);
         if (totals.broken)
             buf_printf(&t.out, "; %zu not tested", totals.broken);
         buf_putc(&t.out, '\n');
     }
-    return tool_end(&t, totals.broken ? TOOL_TROUBLE : totals.failed ? TOOL_FINDINGS : EXIT_SUCCESS);
+    bool trouble = totals.broken || !all_used(&t);
+    return tool_end(&t, trouble ? TOOL_TROUBLE : totals.failed ? TOOL_FINDINGS : EXIT_SUCCESS);
 }

@@ -40,6 +40,14 @@ struct tool {
         0, "set", "NAME=VALUE", tool_take_set,                                                               \
             "a variable of the policy, in place of its 'let NAME'; may be repeated"                          \
     }
+/* What a noun takes behind its number, and what its verb does. */
+static inline const char *tool_s(size_t n) {
+    return n == 1 ? "" : "s";
+}
+static inline const char *tool_verb_s(size_t n) {
+    return n == 1 ? "s" : "";
+}
+
 int tool_take_json(void *target, char *value, struct errmsg *msg);
 int tool_take_help(void *target, char *value, struct errmsg *msg);
 int tool_take_set(void *target, char *value, struct errmsg *msg);

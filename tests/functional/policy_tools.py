@@ -105,13 +105,14 @@ def every_tool_means_the_same_by_its_status():
 def test_proves_and_counts():
     folder = files(p="let repo\nallow GET https://a.test/$repo/*\nexpect allow GET https://a.test/$repo/x\n",
                    fails="allow GET https://a.test/x\nexpect deny GET https://a.test/x\nexpect allow GET https://a.test/x\n",
+                   none="allow GET https://a.test/x\n",
                    good__policy_test='# from outside\npolicy "p.policy"\nset repo = r\nexpect allow GET https://a.test/r/y\n'
                                      "expect deny POST https://a.test/r/y\n",
                    wrong__policy_test='policy "p.policy"\nset repo = r\nexpect allow PUT https://a.test/r/y\n',
                    broken__policy_test='policy "p.policy"\nallow PUT https://a.test/r/y\n')
     r = policy(folder, "test", "--set", "repo=q", "@p.policy")
     tap.equal(r.code, 0)
-    tap.contains(r.out, "1 expectations, 0 failed")
+    tap.contains(r.out, "1 expectation, 0 failed")
     r = policy(folder, "test", "@fails.policy")
     tap.equal(r.code, 1)
     tap.contains(r.out, "2 expectations, 1 failed")
@@ -123,11 +124,18 @@ def test_proves_and_counts():
     tap.equal(r.code, 1)
     tap.equal((json.loads(r.out)["failed"], json.loads(r.out)["files"][0]["errors"][0]["line"]), (1, 3))
     tap.equal(policy(folder, "test", "@broken.policy-test").code, 2)
+    # each of several files takes the values that it uses; one that none uses is told
+    r = policy(folder, "test", "--set", "repo=q", "@p.policy", "@none.policy")
+    tap.equal((r.code, r.err), (0, ""), str(r))
+    tap.contains(r.out, "none.policy: 0 expectations, 0 failed\n")
+    tap.contains(r.out, "2 files: 1 expectation, 0 failed\n")
+    r = policy(folder, "test", "--set", "repo=q", "--set", "rope=q", "@p.policy", "@none.policy")
+    tap.equal((r.code, r.err), (2, "exeat: policy test: --set: none of the files uses a variable 'rope'\n"), str(r))
     # of what was not tested nothing counts as proved, and the sum says that it was not
     r = policy(folder, "test", "--set", "repo=q", "@p.policy", "@fails.policy", "@broken.policy-test")
     tap.equal(r.code, 2)
-    tap.contains(r.out, "fails.policy: not tested")
-    tap.contains(r.out, "3 files: 1 expectations, 0 failed; 2 not tested\n")
+    tap.contains(r.out, "broken.policy-test: not tested")
+    tap.contains(r.out, "3 files: 3 expectations, 1 failed; 1 not tested\n")
     r = policy(folder, "test", "--json", "@p.policy", "@fails.policy")
     report = json.loads(r.out)
     tap.equal([f["tested"] for f in report["files"]], [False, True])
@@ -368,7 +376,7 @@ def replay_says_what_the_log_does_not_tell():
     tap.contains(r.out, "1 permitted then, can't be told now\n")
     tap.contains(r.out, ":1: allow POST https://a.test/x where json base == main\n")
     tap.contains(r.out, "the log does not tell all refs of the push\n")
-    tap.contains(r.out, "14 requests judged, 2 differ, 7 can't be told; 1 refusals had other reasons than a policy's\n")
+    tap.contains(r.out, "14 requests judged, 2 differ, 7 can't be told; 1 refusal had other reasons than a policy's\n")
     work.write(os.path.join(folder, "log.jsonl"), line(1, "https://a.test/x") + "\n")
     tap.equal(policy(folder, "replay", "@log.jsonl", "@p.policy").code, 1)
 
@@ -388,7 +396,7 @@ def replay_judges_refusals_of_every_kind():
     folder = files(log__jsonl="\n".join(log) + "\n", denies="allow GET https://other.test/\n",
                    p="allow fetch %s also archive\nallow POST https://api.github.com/repos/acme/app/**\nallow push %s\n" % (repo, repo))
     r = policy(folder, "replay", "@log.jsonl", "@denies.policy")
-    tap.contains(r.out, "5 requests judged, 0 differ, 0 can't be told; 1 refusals had other reasons")
+    tap.contains(r.out, "5 requests judged, 0 differ, 0 can't be told; 1 refusal had other reasons")
     r = policy(folder, "replay", "--json", "@log.jsonl", "@p.policy")
     tap.equal(sorted((g["verdict_now"], g["id"]) for g in json.loads(r.out)["groups"]),
               [("allow", "1"), ("allow", "3"), ("unknown", "2"), ("unknown", "4"), ("unknown", "5")])
