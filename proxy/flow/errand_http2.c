@@ -21,20 +21,13 @@ static bool errand2_parse(struct errand *e, const struct http2_list *list, bool 
     return !ended || (!resp->interim && !resp->length);
 }
 
-/* As answer_misdirected() of xchg_http2.c. */
-static bool errand2_misdirected(struct errand *e) {
-    if (e->resp.status != 421 || !e->link_up->shared)
-        return false;
-    upstream_misdirected(e->link_up);
-    return errand_again(e);
-}
-
 static void on_head(void *arg, const struct http2_list *list, bool ended) {
     struct errand *e = arg;
     bool good = errand2_parse(e, list, ended);
-    if (good && errand2_misdirected(e))
+    if (good && upstream_misdirected(e->link_up, e->resp.status) && errand_again(e))
         return;
-    errand_begun(e);
+    if (!good || !e->resp.interim)
+        errand_begun(e);
     e->length = http_length(e->resp.framing, e->resp.length);
     if (!good)
         errand2_malformed(e);
@@ -63,7 +56,8 @@ static void on_end(void *arg, const struct http2_list *list) {
 
 static void on_lost(void *arg, const char *why, bool unseen) {
     struct errand *e = arg;
-    if (!(unseen || e->link_up->reused) || !errand_again(e))
+    bool stale = e->link_up->reused && !e->interims;
+    if (!(unseen || stale) || !errand_again(e))
         errand_fail(e, ERR_IO, "no whole answer from %s: %s", e->x->target.host.text, why);
 }
 

@@ -23,10 +23,10 @@
 enum errand_state {
     ERRAND_CREDENTIAL, /* it begins, and the keeper is asked if the verdict lends a credential */
     ERRAND_CONNECT,    /* `attempt` is under way */
-    ERRAND_SENT,       /* on `link_up`; no byte of an answer has come: it may be sent once more (`retried`) */
-    ERRAND_HEAD,       /* one has, and the request is not sent again */
-    ERRAND_BODY,       /* the owner was told the head */
-    ERRAND_OVER,       /* nothing comes in; it goes with the last callback on the stack */
+    ERRAND_SENT, /* on `link_up`; nothing but interim heads (HTTP/2) has come: it may be sent again (`retried`) */
+    ERRAND_HEAD, /* one has, and the request is not sent again */
+    ERRAND_BODY, /* the owner was told the head */
+    ERRAND_OVER, /* nothing comes in; it goes with the last callback on the stack */
     ERRAND_STATES
 };
 

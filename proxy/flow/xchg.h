@@ -75,10 +75,10 @@ enum xchg_send_phase {
 };
 
 /*
- * The answer, as it comes. xchg_answer_enter() is the one writer. There is no way back: a second try is for what has had
- * nothing of an answer, and what is refused in an answer's stead is over at once.
+ * The answer, as it comes. xchg_answer_enter() is the one writer. There is no way back but for a second try behind interim
+ * heads (xchg_retry), and what is refused in an answer's stead is over at once.
  *
- *     ANSWER_AWAITED --> ANSWER_BEGUN --> ANSWER_PASSED --> ANSWER_WHOLE
+ *     ANSWER_AWAITED <-> ANSWER_BEGUN --> ANSWER_PASSED --> ANSWER_WHOLE
  *                             |
  *                             +---------> ANSWER_HELD ----> ANSWER_HELD_WHOLE   (lfsgate.h)
  *

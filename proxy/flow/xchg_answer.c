@@ -22,7 +22,7 @@ _Static_assert(sizeof answer_phase_names / sizeof *answer_phase_names == ANSWER_
 void xchg_answer_enter(struct xchg *x, enum xchg_answer_phase phase) {
     static const uint8_t legal[ANSWER_PHASES] = {
         [ANSWER_AWAITED] = 1 << ANSWER_BEGUN,
-        [ANSWER_BEGUN] = 1 << ANSWER_HELD | 1 << ANSWER_PASSED,
+        [ANSWER_BEGUN] = 1 << ANSWER_HELD | 1 << ANSWER_PASSED | 1 << ANSWER_AWAITED,
         [ANSWER_HELD] = 1 << ANSWER_HELD_WHOLE,
         [ANSWER_PASSED] = 1 << ANSWER_WHOLE,
     };

@@ -81,21 +81,12 @@ static enum http_refusal answer_parse(struct xchg *x, const struct http2_list *l
     return why;
 }
 
-/* A connection that was made for another name does not serve this one (RFC 9110 15.5.20). True: the request goes by one of the
- * name's own, which is what a client would do. */
-static bool answer_misdirected(struct xchg *x) {
-    if (x->resp.status != 421 || !x->link->shared)
-        return false;
-    upstream_misdirected(x->link);
-    return xchg_retry(x, true);
-}
-
 static void on_head(void *arg, const struct http2_list *list, bool ended) {
     struct xchg *x = arg;
     up2_deadline(x->link, x->box->engine->config.limits.answer_ms);
     enum http_refusal why = answer_parse(x, list, ended);
     struct http1_response *resp = &x->resp;
-    if (!why && answer_misdirected(x))
+    if (!why && upstream_misdirected(x->link, resp->status) && xchg_retry(x, true))
         return;
     xchg_answer_comes(x);
     if (!why && (x->answer_phase >= ANSWER_HELD || (resp->interim && ended)))

@@ -4,7 +4,8 @@
  * Second tries. A pooled connection may be closed by its server just while a request goes out on it. What may be said
  * twice (an idempotent method, no body or one that is kept here) takes any connection, and is said again on a fresh one
  * when not a byte of an answer has come. What may not be said twice gets one on which that race is not to be expected
- * (upstream.h, `once`), and is never said again.
+ * (upstream.h, `once`), and is never said again. What a server of HTTP/2 says not to have acted on goes to it once more
+ * even behind interim answers.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -103,11 +104,13 @@ static bool go_has_all(const struct xchg *x) {
 }
 
 bool xchg_retry(struct xchg *x, bool unseen) {
-    bool stale = x->pooled && x->link && x->link->reused;
-    if (x->retried || x->answer_phase != ANSWER_AWAITED || x->trailers || !x->link ||
-        !(stale || (unseen && go_has_all(x))))
+    bool stale = x->pooled && x->link && x->link->reused && x->answer_phase == ANSWER_AWAITED;
+    bool untold = unseen && x->answer_phase <= ANSWER_BEGUN && go_has_all(x);
+    if (x->retried || x->trailers || !x->link || !(stale || untold))
         return false;
     log_debug("xchg %s: stale connection, once more", x->decision.id.text);
+    if (x->answer_phase == ANSWER_BEGUN)
+        xchg_answer_enter(x, ANSWER_AWAITED);
     upstream_release(x->link, false, 0);
     x->link = NULL;
     x->retried = true;

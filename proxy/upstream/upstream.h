@@ -181,9 +181,10 @@ void upstream_cancel(struct upstream_attempt *a);
  */
 void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_ms);
 
-/* The server does not serve the origin on this connection, which is shared (421, RFC 9110 15.5.20): it gets connections of its
- * own, for as long as the pool remembers it. The link stays as it is. */
-void upstream_misdirected(struct upstream_link *link);
+/* Does an answer of that status say that the server does not serve the origin on this connection, which was made for another
+ * name (421, RFC 9110 15.5.20)? Then the origin gets connections of its own, for as long as the pool remembers it, and the
+ * request may go by one of these, as a client would do it. The link stays as it is. */
+bool upstream_misdirected(struct upstream_link *link, int status);
 
 /* Counts for tests and metrics. */
 size_t upstream_pool_idle(const struct upstream_pool *p);

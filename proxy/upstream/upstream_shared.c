@@ -60,10 +60,11 @@ struct up2 *shared_join(struct upstream_pool *p, struct site *site, const struct
     return NULL;
 }
 
-void upstream_misdirected(struct upstream_link *link) {
+bool upstream_misdirected(struct upstream_link *link, int status) {
     struct site *site = ((struct link *)link)->site;
-    if (!site || !link->shared)
-        return;
+    if (status != 421 || !site || !link->shared)
+        return false;
     shared_leave(site);
     site->alone = true;
+    return true;
 }

@@ -4,6 +4,7 @@ import struct
 import client
 import h2
 import tap
+from forgeserver import Forge
 from h2server import FrameServer, GOAWAY, NodeServer
 from pki import Pki
 from servers import ProxyServer
@@ -153,6 +154,43 @@ def who_is_misdirected_is_asked_again_on_a_connection_of_its_own(t):
               [("/ok/1", 1, ""), ("/ok/2", 1, ""), ("/ok/2", 2, ""), ("/ok/3", 2, ""), ("/ok/4", 2, "hello"),
                ("/ok/4", 3, "hello"), ("/ok/5", 1, "")])
     tap.equal([o["status"] for o in r.outcomes()], [200] * 5)
+
+
+@tap.test
+def also_when_the_server_says_so_after_an_interim_answer(t):
+    r, server = through(t, '''
+        report(ask("a.test", "/ok/1"))
+        a = tls("b.test").get("/ok/interim", "b.test")
+        report(a.status, a.body.decode(), a.interim)
+        c = tls("c.w.test")
+        c.send("POST /ok/interim HTTP/1.1\\r\\nHost: c.w.test\\r\\nContent-Length: 5\\r\\n\\r\\nhello")
+        report(c.answer().status)
+        report(h2("b.test").get("/ok/interim", authority="b.test").status)
+    ''', words=["strict"])
+    tap.equal(r.reports, [200, [200, "late", [103, 103]], 200, 200])
+    tap.equal([(q["headers"][":authority"], q["session"], q["body"]) for q in server.requests(6)],
+              [("a.test", 1, ""), ("b.test", 1, ""), ("b.test", 2, ""), ("c.w.test", 2, "hello"), ("c.w.test", 3, "hello"),
+               ("b.test", 2, "")])
+    tap.equal([o["status"] for o in r.outcomes()], [200] * 4)
+
+
+@tap.test
+def so_is_what_exeat_asks_itself(t):
+    for word in ("errands", "late"):
+        hub = t.use(Forge(tls=pki.leaf("api.github.com")))
+        server = t.use(NodeServer(pki.leaf("a.test", "api.github.com"), "only", "errands", word, "to=%d" % hub.port))
+        r = client.run("allow GET https://a.test/**\nallow PUT https://api.github.com/** with hub\n"
+                       "allow push https://github.com/acme/app refs/heads/main\n", [h2.CLIENT, ASK, '''
+            ask("a.test", "/ok/1")
+            c = tls("api.github.com")
+            c.send("PUT /repos/acme/app/pulls/7/merge HTTP/1.1\\r\\nHost: api.github.com\\r\\nContent-Length: 0\\r\\n\\r\\n")
+            report(c.answer().status)
+        '''], resolve=[server.resolve(n) for n in ("a.test", "api.github.com")], upstream_ca=pki.ca, env={"HUB_TOKEN": "SECRET-A"},
+                       vault="credential hub\n    for https://api.github.com\n    from env HUB_TOKEN\n    inject bearer\n")
+        tap.equal(r.reports, [200], str(r))
+        tap.equal([(q["path"].split("/")[-1], q["session"], q["headers"].get("authorization")) for q in server.requests(4)],
+                  [("1", 1, None), ("7", 1, "Bearer SECRET-A"), ("7", 2, "Bearer SECRET-A"), ("merge", 2, "Bearer SECRET-A")])
+        tap.equal([path for _, path, _ in hub.asked], ["/repos/acme/app/pulls/7"])
 
 
 @tap.test

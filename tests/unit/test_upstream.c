@@ -26,6 +26,20 @@ static void good_for_its_name_alone(const struct upstream_link *link) {
     assert_false(ca_upstream_also(link->io->ssl, SLICE("")));
 }
 
+/* What was good is not any more when its time has passed. */
+static void good_for_a_time(const struct upstream_link *link) {
+    ASN1_TIME *until = X509_getm_notAfter(SSL_get0_peer_certificate(link->io->ssl));
+    SSL_SESSION *session = SSL_get0_session(link->io->ssl);
+    ASN1_TIME *kept = ASN1_STRING_dup(until);
+    assert_true(ca_upstream_session_also(session, SLICE("a.test")));
+    assert_non_null(X509_gmtime_adj(until, -1));
+    assert_false(ca_upstream_also(link->io->ssl, SLICE("a.test")));
+    assert_false(ca_upstream_session_also(session, SLICE("a.test")));
+    assert_int_equal(ASN1_STRING_copy(until, kept), 1);
+    assert_true(ca_upstream_also(link->io->ssl, SLICE("a.test")));
+    ASN1_TIME_free(kept);
+}
+
 static void reuse(int max_version) {
     struct server s = {.tls = server_context(good_root, "a.test", -60), .max_version = max_version};
     struct rig g;
@@ -36,6 +50,7 @@ static void reuse(int max_version) {
     assert_int_equal(addr_port(&link->peer), s.port);
     assert_int_equal(SSL_get_verify_result(link->io->ssl), X509_V_OK);
     good_for_its_name_alone(link);
+    good_for_a_time(link);
     exchange(&g, link);
     upstream_release(link, true, 0);
     assert_int_equal(idle_of(&g), 1);

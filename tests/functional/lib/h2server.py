@@ -9,7 +9,8 @@
     /big    1 MB                    /length    a Content-Length        /interim 103 first
     else    "ok"
 
-    NodeServer(leaf, "strict")          # 421 to who asks for another name than that of the TLS connection; "never": to all
+    NodeServer(leaf, "strict")          # 421 to who asks for another name than that of the TLS connection (/interim: after 103);
+                                        # "never": to all; "errands": to exeat's own requests alone; "late": always after 103
     NodeServer(leaf, "connect")         # takes a WebSocket as a stream (RFC 8441); "only": HTTP/2 and nothing else
     NodeServer(leaf, "only", "to=%d" % port)    # … in front of a server with TLS at that port, which answers by HTTP/1.1
     A WebSocket, by a stream or by HTTP/1.1, gets a frame "first", then its own frames back.
@@ -85,9 +86,11 @@ function forward(q, r) {
 }
 server.on("session", s => { s.number = ++sessions; });
 server.on("request", (q, r) => {
-    if (behind) return forward(q, r);
     const path = q.url.split("?")[0], parts = [], session = q.stream && q.stream.session && q.stream.session.number;
-    const misdirected = words.includes("strict") && session && (words.includes("never") || q.stream.session.socket.servername != q.headers[":authority"]);
+    const strict = words.includes("errands") ? String(q.headers["user-agent"]).startsWith("exeat/") : words.includes("strict");
+    const misdirected = strict && session && (words.includes("never") || q.stream.session.socket.servername != q.headers[":authority"]);
+    const interim = () => r.stream.additionalHeaders({":status": 103, link: "</x>"});
+    if (behind && !misdirected) return forward(q, r);
     let length = 0;
     q.on("data", d => { length += d.length; if (length < 100000) parts.push(d); });
     const done = how => say({path: q.url, method: q.method, headers: q.headers, length, how,
@@ -102,7 +105,10 @@ server.on("request", (q, r) => {
     if (path.endsWith("/reset")) { r.writeHead(200); r.write("half"); setTimeout(() => r.stream.close(2), 200); return; }
     if (path.endsWith("/echo")) { r.writeHead(200); q.pipe(r); return; }
     q.on("end", () => {
-        if (misdirected) { r.writeHead(421); r.end("not here"); return; }
+        if (misdirected) {
+            if (path.endsWith("/interim") || words.includes("late")) interim();
+            r.writeHead(421); r.end("not here"); return;
+        }
         if (path.endsWith("/go")) { waiting.forEach(w => w.end("done")); waiting.length = 0; }
         if (path.endsWith("/trailers")) { r.writeHead(200, {trailer: "x-sum"}); r.addTrailers({"x-sum": "7"}); r.end("a body"); }
         else if (path.endsWith("/only") && r.stream) r.stream.respond({":status": 200, "grpc-status": "5"}, {endStream: true});
@@ -110,7 +116,7 @@ server.on("request", (q, r) => {
         else if (path.endsWith("/aborted")) { r.writeHead(200); r.end(String(aborted)); }
         else if (path.endsWith("/length")) { r.writeHead(200, {"content-length": 5, "alt-svc": "h3=\":443\""}); r.end("12345"); }
         else if (path.endsWith("/interim") && r.stream) {
-            r.stream.additionalHeaders({":status": 103, link: "</x>"}); r.writeHead(200); r.end("late"); }
+            interim(); r.writeHead(200); r.end("late"); }
         else { r.writeHead(200, {"x-version": q.httpVersion}); r.end("ok"); }
     });
 });
