@@ -68,6 +68,7 @@ struct conn *conn_new(struct box *box, int fd) {
         free(conn);
         return NULL;
     }
+    io_share_begin(&conn->io->share, box->memory);
     conn->next = box->conns;
     conn->link = &box->conns;
     if (conn->next)

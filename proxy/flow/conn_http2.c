@@ -164,22 +164,11 @@ static bool h2_tell_drained(struct h2 *h2) {
     return told;
 }
 
-/* Counts what waits for the client. True: it is much, and all that waits in the sandbox is too much: some clients do not read. */
-static bool h2_hoards(struct h2 *h2) {
-    struct box *box = h2->conn->box;
-    size_t unread = io_queued(h2->conn->io) + nghttp2_session_get_outbound_queue_size(h2->session) * H2_ITEM;
-    for (struct h2_stream *s = h2->streams; s; s = s->next)
-        unread += buf_len(&s->out.bytes);
-    box->unread += unread - h2->unread;
-    h2->unread = unread;
-    return unread >= IO_HIGH && box->unread > box->engine->config.limits.sandbox_unread;
-}
-
-static void h2_refuse_hoard(struct conn *conn) {
-    char why[128];
-    snprintf(why, sizeof why, "the sandbox's clients leave more than %zu MiB of HTTP/2 unread",
-             conn->box->engine->config.limits.sandbox_unread >> 20);
-    conn_refuse(conn, "http2-unread", why);
+/* Counts the frames that wait for the client, who does not read. Too many? */
+static bool h2_is_stuck(struct h2 *h2) {
+    size_t queued = nghttp2_session_get_outbound_queue_size(h2->session);
+    io_share_set(&h2->share, queued * H2_ITEM);
+    return queued >= (io_share_pressed(&h2->share) ? 1 : H2_QUEUED);
 }
 
 void h2_pump(struct h2 *h2) {
@@ -197,11 +186,10 @@ void h2_pump(struct h2 *h2) {
     h2->pumping = false;
     if (conn->state != CONN_HTTP)
         return;
-    if (h2_hoards(h2))
-        h2_refuse_hoard(conn);
-    else if (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
+    bool stuck = h2_is_stuck(h2);
+    if (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
         conn_linger(conn, H2_PILE); /* what it still sends must not take the GOAWAY away */
-    else if (nghttp2_session_get_outbound_queue_size(h2->session) >= H2_QUEUED)
+    else if (stuck)
         io_pause(conn->io); /* the io is full: on_drained goes on */
 }
 
@@ -226,7 +214,7 @@ static void h2_on_readable(struct io *io) {
     size_t got;
     engine_reap(conn->box->engine);
     char *bytes = io_scratch();
-    int r = io_read(io, bytes, IO_SCRATCH, &got);
+    int r = io_read(io, bytes, io_share_pressed(&h2->share) ? H2_STEP : IO_SCRATCH, &got);
     if (r == ERR_AGAIN)
         return;
     if (r) {
@@ -292,6 +280,7 @@ void conn_http2_begin(struct conn *conn) {
         return;
     }
     h2->conn = conn;
+    io_share_begin(&h2->share, conn->io->share.memory);
     h2->idle_since = h2->woken = clock_monotonic_ms();
     h2->settled_by = h2->idle_since + h2_limits(h2)->handshake_ms;
     http2_guard_init(&h2->guard, h2->idle_since);
@@ -320,8 +309,7 @@ void conn_http2_drain(struct conn *conn) {
 void conn_http2_over(struct conn *conn) {
     struct h2 *h2 = conn->h2;
     h2->busy++; /* for good */
-    h2->conn->box->unread -= h2->unread;
-    h2->unread = 0;
+    io_share_end(&h2->share);
     for (struct h2_stream *s = h2->streams; s; s = s->next)
         if (s->x)
             xchg_conn_gone(s->x);

@@ -36,6 +36,7 @@
 #define H2_PILE     (256u << 10) /* bytes that are still read of a client behind the last frame to it */
 #define H2_QUEUED   1000 /* frames for a client that reads nothing, from which nothing is read of it */
 #define H2_ITEM     256  /* bytes of memory that such a frame takes, roughly */
+#define H2_STEP     1024 /* bytes read at a time under pressure (io_memory.h), where one such frame is enough */
 
 /*
  *     H2_OPEN --> H2_ENDING --> H2_FAILED
@@ -89,12 +90,12 @@ struct h2 {
     nghttp2_session *session;
     struct h2_stream *streams;
     size_t nstreams;
-    size_t unread;       /* bytes that wait for the client, as they count in the sandbox's */
-    unsigned busy;       /* see above */
-    bool pumping;        /* h2_pump is at work */
-    uint64_t idle_since; /* monotonic ms: when the last stream went */
-    uint64_t woken;      /* … when something happened last on a connection without a stream */
-    uint64_t head_since; /* … when the head began that is under way; 0: none is */
+    struct io_share share; /* what the session's frames take that wait for the client */
+    unsigned busy;         /* see above */
+    bool pumping;          /* h2_pump is at work */
+    uint64_t idle_since;   /* monotonic ms: when the last stream went */
+    uint64_t woken;        /* … when something happened last on a connection without a stream */
+    uint64_t head_since;   /* … when the head began that is under way; 0: none is */
     uint64_t settled_by; /* … when the client must have agreed to our settings (RFC 9113 6.5.3); 0: it has */
     uint64_t armed;      /* … when the io's deadline comes; 0: it is not set */
     struct http2_guard guard;

@@ -165,6 +165,7 @@ static void box_free(struct box *box) {
         conn_close(box->conns);
     engine_reap(box->engine);
     upstream_pool_free(box->pool);
+    io_memory_drop(box->memory);
     *box->link = box->next;
     if (box->next)
         box->next->link = box->link;
@@ -344,8 +345,10 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
     if (sandbox->name.n > ENGINE_NAME_MAX || sandbox->nlisteners > ENGINE_LISTENERS_MAX)
         return engine_refuse_sandbox(sandbox, ERR_LIMIT, msg, "the sandbox's name or listeners are too many");
     struct box *box = calloc(1, sizeof *box);
-    struct upstream_pool *pool = box ? upstream_pool_new(engine->config.upstream) : NULL;
+    struct io_memory *memory = io_memory_new(engine->config.limits.sandbox_memory);
+    struct upstream_pool *pool = box && memory ? upstream_pool_new(engine->config.upstream, memory) : NULL;
     if (!pool) {
+        io_memory_drop(memory);
         free(box);
         return engine_refuse_sandbox(sandbox, ERR_NOMEM, msg, "out of memory");
     }
@@ -357,6 +360,7 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
     box->limits = sandbox->limits;
     box->shown = sandbox->shown;
     box->pool = pool;
+    box->memory = memory;
     memcpy(box->name, sandbox->name.p, sandbox->name.n);
     box->next = engine->boxes;
     box->link = &engine->boxes;

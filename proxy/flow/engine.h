@@ -46,7 +46,7 @@ struct engine_limits {
     unsigned connections;         /* open client connections of the worker, 16384 */
     unsigned sandbox_connections; /* … of one sandbox, 8192 */
     unsigned sandbox_streams;     /* … and its streams of HTTP/2, on all of its connections, 2048 */
-    size_t sandbox_unread; /* … and bytes that wait on these for clients who do not take them, 128 MiB */
+    size_t sandbox_memory; /* … and bytes on their way, until there is pressure (io_memory.h), 128 MiB */
     unsigned accept_burst; /* accepted in one turn of the loop, 32 */
     /* bytes that looking through a push may take, 256 MiB; all pushes together: twice that */
     size_t push_memory;

@@ -16,7 +16,7 @@ void engine_limits_default(struct engine_limits *limits) {
         .connections = 16384,
         .sandbox_connections = 8192,
         .sandbox_streams = 2048,
-        .sandbox_unread = 128u << 20,
+        .sandbox_memory = 128u << 20,
         .accept_burst = 32,
         .push_memory = 256u << 20,
     };

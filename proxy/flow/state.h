@@ -43,6 +43,7 @@ struct box {
     const struct policy *policy;
     struct names *names;
     struct upstream_pool *pool;
+    struct io_memory *memory; /* of bytes on their way between its clients and their servers */
     struct box_listener listeners[ENGINE_LISTENERS_MAX];
     size_t nlisteners;
     struct conn *conns;
@@ -52,7 +53,6 @@ struct box {
     struct shown *shown; /* objects of git's that it may ask for */
     struct limits *limits;
     size_t nstreams;     /* of HTTP/2, on all connections */
-    size_t unread;       /* bytes that wait on these for their clients */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
 

@@ -34,10 +34,12 @@ void http2_out_init(struct http2_out *out, nghttp2_session *session, struct io *
     *out = (struct http2_out){.session = session, .io = io, .id = id, .sent = sent};
     buf_init(&out->bytes, HTTP2_OUT_MAX);
     http2_list_init(&out->trailers);
+    io_share_begin(&out->share, io->share.memory);
 }
 
 void http2_out_release(struct http2_out *out) {
     buf_release(&out->bytes);
+    io_share_end(&out->share);
     http2_list_clear(&out->trailers);
 }
 
@@ -94,6 +96,7 @@ static int out_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     buf_consume(&out->bytes, n);
     buf_trim(&out->bytes);
+    io_share_set(&out->share, out->bytes.cap);
     out->sent(out, n);
     return 0;
 }
@@ -107,6 +110,7 @@ static void out_resume(struct http2_out *out) {
 
 int http2_out_put(struct http2_out *out, struct slice bytes) {
     int r = buf_put(&out->bytes, bytes);
+    io_share_set(&out->share, out->bytes.cap);
     if (r == 0 && bytes.n)
         out_resume(out);
     return r;
@@ -131,13 +135,13 @@ void http2_out_end(struct http2_out *out, const struct http_field *trailers, siz
 }
 
 bool http2_out_full(struct http2_out *out) {
-    bool full = buf_len(&out->bytes) >= HTTP2_HIGH;
+    bool full = buf_len(&out->bytes) >= (io_share_pressed(&out->share) ? 1 : HTTP2_HIGH);
     out->was_full |= full;
     return full;
 }
 
 bool http2_out_drained(struct http2_out *out) {
-    bool now = out->was_full && buf_len(&out->bytes) <= HTTP2_LOW;
+    bool now = out->was_full && buf_len(&out->bytes) <= (io_share_pressed(&out->share) ? 0 : HTTP2_LOW);
     if (now)
         out->was_full = false;
     return now;

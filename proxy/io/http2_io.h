@@ -43,9 +43,10 @@ struct http2_out {
     int32_t id;
     struct buf bytes;
     struct http2_list trailers;
-    bool complete; /* no more is added */
-    bool waiting;  /* the session was told that there is nothing for now */
-    bool was_full; /* the source waits for HTTP2_LOW */
+    bool complete;         /* no more is added */
+    bool waiting;          /* the session was told that there is nothing for now */
+    bool was_full;         /* the source waits for HTTP2_LOW */
+    struct io_share share; /* … of the io's sandbox */
     /* n bytes of it have gone into the io's queue. */
     void (*sent)(struct http2_out *out, size_t n);
 };
@@ -61,7 +62,7 @@ nghttp2_data_provider http2_out_provider(struct http2_out *out);
 int http2_out_put(struct http2_out *out, struct slice bytes);
 /* No more comes but these trailers (those with `hop` set are left out). */
 void http2_out_end(struct http2_out *out, const struct http_field *trailers, size_t n);
-/* Does the source have to wait? Remembered in was_full. */
+/* Does the source have to wait? Under pressure (io_memory.h) for all of it. Remembered in was_full. */
 bool http2_out_full(struct http2_out *out);
 /* May a source that had to wait go on? Asked after sending; true once. */
 bool http2_out_drained(struct http2_out *out);

@@ -117,6 +117,7 @@ void io_free(struct io *io) {
     io_drop_queue(io);
     buf_release(&io->unread);
     buf_release(&io->held);
+    io_share_end(&io->share);
     io_unlink(io);
     io_reap(io);
 }
@@ -199,6 +200,7 @@ static int io_read_clear(struct io *io, char *p, size_t n, size_t *got) {
 
 int io_read(struct io *io, void *p, size_t n, size_t *got) {
     *got = 0;
+    n = io_step(io, n);
     int r = ERR_EOF;
     if (io->end_ahead == IO_END_NOT)
         r = io->ssl ? io_read_tls(io, p, n, got) : io_read_clear(io, p, n, got);
@@ -217,6 +219,7 @@ int io_unread(struct io *io, struct slice bytes) {
     io->received -= bytes.n < io->received ? bytes.n : io->received;
     if (buf_put(&io->unread, bytes))
         return ERR_NOMEM;
+    io_count(io);
     io_again(io);
     return 0;
 }
@@ -359,7 +362,7 @@ static void io_after_send(struct io *io, int r, bool waited) {
     size_t left = buf_len(&io->queue);
     if (left == 0)
         io_say_end(io);
-    bool owed = io->was_full && left <= IO_LOW;
+    bool owed = io->was_full && left <= (io_share_pressed(&io->share) ? 0 : IO_LOW);
     if (owed)
         io->was_full = false;
     if ((owed || (left == 0 && (waited || io->shut_wanted))) && io->events->drained)

@@ -18,7 +18,9 @@
  *
  * Back-pressure. io_write never refuses bytes for fullness (up to IO_QUEUE_MAX, a bug's measure); it is the reader of
  * the other side who stops: after a write ask io_full(), then io_pause() the source; `drained` comes when the queue
- * is down to IO_LOW, and io_resume() goes on.
+ * is down to IO_LOW, and io_resume() goes on. An io whose `share` was begun counts in its sandbox's sum (io_memory.h); under
+ * pressure it is full when anything at all waits for its peer, drained when nothing does, and read IO_RECORD bytes at a
+ * time.
  *
  * The worker's process ignores SIGPIPE or not, as it likes: writes are made with MSG_NOSIGNAL.
  */
@@ -31,6 +33,7 @@
 
 #include "base/addr.h"
 #include "base/buf.h"
+#include "proxy/io/io_memory.h"
 
 #define IO_HIGH      (64u << 10)  /* queued bytes from which the other side stops reading */
 #define IO_LOW       (16u << 10)  /* … and at which it goes on */
@@ -59,7 +62,8 @@ struct io_events {
     /* There may be bytes: call io_read. Called again while bytes are left, so one io_read a call is enough. Not
      * called while paused, before ready, or after the end was reported by io_read. */
     void (*readable)(struct io *io);
-    /* The queue fell to IO_LOW after io_full() had been true, or ran empty after io_write had to queue. */
+    /* The queue fell to IO_LOW (under pressure: to nothing) after io_full() had been true, or ran empty after io_write
+     * had to queue. */
     void (*drained)(struct io *io);
     /* Writing has failed in the background (ERR_EOF: the peer takes no more; ERR_CRYPTO; ERR_IO). What was queued is
      * gone and io_write fails from now on; reading goes on: an early answer may lie there. */
@@ -89,6 +93,7 @@ struct io {
     const struct io_events *events;
     void *arg; /* the owner's */
     enum io_state state;
+    struct io_share share; /* begun by who opened it, or not; io_free ends it */
 
     enum io_end end;         /* set by the io_read that returned ERR_EOF */
     int sys_errno;           /* of the last failed system call */

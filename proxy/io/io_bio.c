@@ -17,11 +17,13 @@ int io_raw_read(struct io *io, void *p, size_t n, size_t *got) {
         memcpy(p, have.p, have.n);
         buf_consume(&io->unread, have.n);
         buf_trim(&io->unread);
+        io_count(io);
         *got = have.n;
         return 0;
     }
     if (io->dry)
         return ERR_AGAIN;
+    n = io_step(io, n);
     ssize_t r;
     do
         r = recv(io->fd, p, n, 0);
@@ -126,6 +128,7 @@ void io_raw_settle(struct io *io) {
     if (ahead_left.n > 0 && buf_put(&io->unread, ahead_left))
         io->raw_reset = true; /* out of memory: a gap would be worse */
     ahead_left = SLICE_NONE;
+    io_count(io);
 }
 
 static int bio_read(BIO *bio, char *p, size_t n, size_t *got) {

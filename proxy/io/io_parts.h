@@ -15,6 +15,16 @@ static inline void io_forget_errors(void) {
         ERR_clear_error();
 }
 
+/* What it holds, in its sandbox's sum: after each change of either. */
+static inline void io_count(struct io *io) {
+    io_share_set(&io->share, io->queue.cap + io->unread.cap);
+}
+
+/* How much of n bytes is read at once? */
+static inline size_t io_step(const struct io *io, size_t n) {
+    return n > IO_RECORD && io_share_pressed(&io->share) ? IO_RECORD : n;
+}
+
 /* ---- io.c: what the socket is watched for ---- */
 
 void io_want_write(struct io *io);

@@ -11,6 +11,7 @@ void io_drop_queue(struct io *io) {
         secret_wipe(io->queue.data, io->queue.cap);
     io->sensitive = false;
     buf_release(&io->queue);
+    io_count(io);
 }
 
 struct buf *io_queue(struct io *io) {
@@ -42,7 +43,9 @@ static int io_enqueue(struct io *io, struct slice bytes) {
         if (r)
             return r;
     }
-    return buf_put(&io->queue, bytes);
+    int r = buf_put(&io->queue, bytes);
+    io_count(io);
+    return r;
 }
 
 static void io_consume(struct io *io, size_t n) {
@@ -52,9 +55,12 @@ static void io_consume(struct io *io, size_t n) {
 }
 
 bool io_full(struct io *io) {
-    if (buf_len(&io->queue) >= IO_HIGH)
+    bool blocked = io_blocked(io);
+    size_t queued = buf_len(&io->queue);
+    io_count(io);
+    if (queued >= IO_HIGH || (queued > 0 && blocked && io_share_pressed(&io->share)))
         io->was_full = true;
-    else if (buf_len(&io->queue) == 0 && !io_blocked(io))
+    else if (queued == 0 && !blocked)
         io->was_full = false; /* all went out at once: no event will say so */
     return io->was_full;
 }
@@ -128,16 +134,18 @@ int io_send_clear(struct io *io) {
 
 /* The queue, as far as it goes; with `more`, other bytes follow it. */
 static int io_send(struct io *io, bool more) {
-    while (buf_len(&io->queue) > 0) {
+    int r = 0;
+    while (r == 0 && buf_len(&io->queue) > 0) {
         size_t taken;
-        int r = io_push(io, buf_slice(&io->queue), more, &taken);
-        if (r)
-            return r;
+        r = io_push(io, buf_slice(&io->queue), more, &taken);
         io_consume(io, taken);
     }
-    io->sensitive = false;
-    buf_trim(&io->queue);
-    return 0;
+    if (r == 0) {
+        io->sensitive = false;
+        buf_trim(&io->queue);
+    }
+    io_count(io);
+    return r;
 }
 
 int io_send_queue(struct io *io) {

@@ -363,6 +363,7 @@ static int try_start(struct upstream_attempt *a, struct try *t) {
     t->io = io_open(a->pool->upstream->config.base, fd, true, &try_events, t);
     if (!t->io)
         return ENOMEM;
+    io_share_begin(&t->io->share, a->pool->memory);
     a->running++;
     io_deadline(t->io, UPSTREAM_ADDRESS_MS);
     return 0;

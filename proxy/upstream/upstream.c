@@ -381,11 +381,12 @@ void upstream_free(struct upstream *u) {
     free(u);
 }
 
-struct upstream_pool *upstream_pool_new(struct upstream *u) {
+struct upstream_pool *upstream_pool_new(struct upstream *u, struct io_memory *memory) {
     struct upstream_pool *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->upstream = u;
+    p->memory = memory;
     TAILQ_INIT(&p->sites);
     TAILQ_INIT(&p->out);
     TAILQ_INIT(&p->attempts);

@@ -80,9 +80,12 @@ void upstream_free(struct upstream *u);                              /* after it
 
 /* --- one sandbox's ------------------------------------------------------------------------------------ */
 
+struct io_memory; /* proxy/io/io_memory.h */
 struct upstream_pool;
 
-struct upstream_pool *upstream_pool_new(struct upstream *u); /* NULL when memory is short */
+/* `memory`: the sandbox's sum in which its connections count; borrowed until upstream_pool_free has returned. NULL: none. NULL
+ * when memory is short. */
+struct upstream_pool *upstream_pool_new(struct upstream *u, struct io_memory *memory);
 /* Closes idle connections and cancels attempts without calling anybody back. Links that are handed out
  * stay good and are closed when they are released. */
 void upstream_pool_free(struct upstream_pool *p);

@@ -94,6 +94,7 @@ static void stream_free(struct up2_stream *stream) {
     http2_list_clear(&stream->list);
     http2_list_clear(&stream->trailers);
     buf_release(&stream->in);
+    io_share_end(&stream->share);
     free(stream);
 }
 
@@ -175,6 +176,7 @@ static void tell_data(struct up2_stream *s) {
     buf_consume(&s->in, part.n);
     if (buf_len(&s->in) == 0)
         buf_trim(&s->in);
+    io_share_set(&s->share, s->in.cap);
     if (stream_runs(s))
         nghttp2_session_consume_stream(s->up->session, s->id, part.n);
     s->touched = true;
@@ -426,6 +428,7 @@ int up2_attach(struct up2 *up, const struct site *site, struct upstream_link *li
     http2_list_init(&s->list);
     http2_list_init(&s->trailers);
     buf_init(&s->in, UP2_WINDOW + HTTP2_FRAME);
+    io_share_begin(&s->share, up->io->share.memory);
     http2_out_init(&s->out, up->session, up->io, 0, out_sent);
     event_assign(&s->timer, event_get_base(&up->defer), -1, 0, on_late, s);
     LIST_INSERT_HEAD(&up->streams, s, entry);
@@ -454,6 +457,15 @@ void up2_own(struct upstream_link *link, const struct up2_events *events, void *
     s->arg = arg;
 }
 
+/* The window of new streams, under pressure and without. */
+static void fit_window(struct up2 *up) {
+    bool narrow = io_share_pressed(&up->io->share);
+    const nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
+                                           narrow ? UP2_NARROW : UP2_WINDOW};
+    if (narrow != up->narrow && !nghttp2_submit_settings(up->session, NGHTTP2_FLAG_NONE, &window, 1))
+        up->narrow = narrow;
+}
+
 /* `body`: more follows. `secret`: a value in it is one. */
 static int stream_request(struct up2_stream *s, const struct http2_nvs *nvs, bool body, bool secret) {
     struct up2 *up = s->up;
@@ -469,6 +481,7 @@ static int stream_request(struct up2_stream *s, const struct http2_nvs *nvs, boo
     if (secret && buf_reserve(io_queue(up->io), HTTP2_HIGH + 2 * IO_RECORD, &room))
         return ERR_NOMEM;
     s->out.complete = !body;
+    fit_window(up);
     int32_t id = nghttp2_submit_request(up->session, NULL, nvs->nv, nvs->n, body ? &provider : NULL, s);
     if (id < 0)
         return ERR_NOMEM;

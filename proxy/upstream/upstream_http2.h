@@ -7,9 +7,9 @@
  * the link too; then no other comes.
  *
  * Windows. An answer's bytes are taken when the exchange listens; what comes before waits, up to UP2_WINDOW bytes, and
- * the stream's window opens only as it goes. The connection's window is as large as can be, so that no stream waits for
- * another. Pushes are refused. Memory that the library gives back is wiped, and so is what it made of a head: a
- * credential passes through.
+ * the stream's window opens only as it goes; in streams that begin under pressure (proxy/io/io_memory.h) UP2_NARROW bytes. The
+ * connection's window is as large as can be, so that no stream waits for another. Pushes are refused. Memory that the library
+ * gives back is wiped, and so is what it made of a head: a credential passes through.
  *
  * What goes wrong with a connection must not go wrong with all that is asked of its server. Those under way go on, and the
  * next request gets another connection, where the server resets a stream with ENHANCE_YOUR_CALM (node's does so with all
@@ -24,6 +24,7 @@
 #include "proxy/upstream/upstream.h"
 
 #define UP2_WINDOW    (256 << 10) /* bytes of an answer that wait in one stream */
+#define UP2_NARROW    IO_RECORD   /* … under pressure */
 #define UP2_STREAMS   100         /* at a time, on one connection, if the server permits as many */
 #define UP2_SILENT_MS 10000
 

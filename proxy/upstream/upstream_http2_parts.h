@@ -74,7 +74,8 @@ struct up2_stream {
     struct http2_out out;
     struct http2_list list; /* the head under way or waiting */
     struct http2_list trailers;
-    struct buf in; /* of the answer's body */
+    struct buf in;         /* of the answer's body */
+    struct io_share share; /* … which counts in the sandbox's sum */
     bool listening;
     bool head_waits; /* `list` is a head to be told */
     bool head_ended; /* … and the whole answer */
@@ -105,6 +106,7 @@ struct up2 {
     bool used;       /* a request was sent on it before */
     uint64_t heard;  /* ms by clock_coarse_ms: when something came last, or was asked for while nothing was */
     unsigned secret; /* heads with a secret that are not sent yet */
+    bool narrow;     /* the window last said is UP2_NARROW */
     struct event defer;
     struct http2_guard guard;
     char why[160]; /* what the server did wrong, once that is known; "": nothing */

@@ -97,8 +97,11 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     nghttp2_session_consume_connection(session, n);
     if (!s || !s->events)
         return 0;
-    if (buf_len(&s->in) || !s->listening || s->head_waits)
-        return buf_put(&s->in, slice_make(p, n)) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    if (buf_len(&s->in) || !s->listening || s->head_waits) {
+        int r = buf_put(&s->in, slice_make(p, n));
+        io_share_set(&s->share, s->in.cap);
+        return r ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    }
     s->touched = true;
     s->events->data(s->arg, slice_make(p, n));
     nghttp2_session_consume_stream(session, id, n);

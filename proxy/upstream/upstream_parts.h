@@ -73,6 +73,7 @@ struct site {
 
 struct upstream_pool {
     struct upstream *upstream;
+    struct io_memory *memory;
     LIST_HEAD(, site) buckets[POOL_BUCKETS];
     LIST_HEAD(, up2) shared[POOL_BUCKETS];     /* by the address that they are connected to */
     LIST_HEAD(, ticket) tickets[POOL_BUCKETS]; /* by that which they were made with */

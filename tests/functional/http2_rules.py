@@ -290,34 +290,6 @@ def lists_of_fields_have_limits(t):
     tap.equal(r.reports, [200, 431, [200, 431], 431, 200])
 
 
-@tap.test(timeout=120)
-def what_a_crowd_leaves_unread_has_a_limit(t):
-    """Each connection keeps to its own limits; together they don't get more memory than a sandbox may have for it."""
-    server = t.use(RawServer(response(200, "x" * 300000), tls=pki.leaf("a.test")))
-    r = client.run(POLICY, [h2.CLIENT, '''
-        honest = h2("a.test")
-        def tcp(host, port):
-            s = socket.socket()
-            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)  # so that the kernel takes little
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            s.connect((host, port))
-            return Connection(s)
-        crowd = []
-        for i in range(400):
-            c = h2("a.test", settings={"window": (1 << 31) - 1})
-            c.window(0, (1 << 31) - 1 - 65535)
-            c.request("/ok")
-            crowd.append(c)
-        for c in crowd:
-            c.raw(b"".join(c.packed(PING, 0, 0, b"12345678") for _ in range(1900)))
-        report(honest.get("/ok").status)
-    '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, timeout=100)
-    tap.equal(r.reports, [200])
-    unread = r.verdicts(code="http2-unread")
-    tap.ok(unread)
-    tap.equal({v["reason"] for v in unread}, {"the sandbox's clients leave more than 128 MiB of HTTP/2 unread"})
-
-
 @tap.test
 def honest_use_is_no_flood(t):
     server = t.use(RawServer(tls=pki.leaf("a.test"), answer=response(200, "x" * 100000)))

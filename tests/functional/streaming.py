@@ -1,11 +1,14 @@
 """Bodies of any length pass in bounded memory: who is slow on one side slows the other down, and nobody else."""
 import os
+import struct
 import threading
 
 import client
 import exeat
+import h2
 import tap
 import work
+from h2server import ACK, DATA, END_HEADERS, HEADERS, OK, SETTINGS, FrameServer
 from pki import Pki
 from servers import RawServer, response
 
@@ -44,12 +47,12 @@ def endless(connection, request):
         connection.send(block)
 
 
-def watch(t, code, server, connections):
+def watch(t, code, server, connections, policy=POLICY):
     """Runs the client's code; returns by how many KiB exeat grew for each connection while it ran."""
     if os.getuid() != 0:
         tap.skip("the memory of confined processes is root's to see")
     path = work.write(os.path.join(work.folder("client."), "client.py"), client.program(code))
-    sandbox = t.use(exeat.Sandbox(POLICY, ["python3", path], resolve=[server.resolve("a.test")], upstream_ca=pki.ca))
+    sandbox = t.use(exeat.Sandbox(policy, ["python3", path], resolve=[server.resolve("a.test")], upstream_ca=pki.ca))
     line = b""
     while b"warm" not in line:
         line = sandbox.process.stdout.readline()
@@ -115,6 +118,104 @@ def an_upstream_that_reads_slowly_costs_a_few_hundred_kib(t):
         spin(5)
     ''', server, 30)
     tap.ok(grown < 600, "%d KiB a connection" % grown)
+
+
+LITTLE = '''
+def tcp(host, port=80):
+    s = socket.socket()
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)  # so that the kernel takes little
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.connect((host, port))
+    return Connection(s)
+'''
+TRUSTING = '''
+def context_for(sni, alpn):
+    return ssl._create_unverified_context()
+'''
+
+
+PLAIN = '''
+def one():
+    c = tls("a.test")
+    c.send("GET /endless HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+    return c
+'''
+PINGS = '''
+def one():
+    c = h2("a.test", settings={"window": (1 << 31) - 1})
+    c.window(0, (1 << 31) - 1 - 65535)
+    c.request("/endless")
+    return c
+def more(c):
+    c.raw(b"".join(c.packed(PING, 0, 0, b"12345678") for _ in range(1900)))
+'''
+
+
+def crowd(t, server, most, n=3000, code=(PLAIN,), policy=POLICY):
+    """n clients leave their answers unread. Together they may hold 128 MiB, and beyond that each a little: `most` KiB on average."""
+    grown = watch(t, [LITTLE, *code, '''
+        more = globals().get("more", lambda c: None)
+        tls("a.test").get("/warm")
+        report("warm")
+        all = []
+        for i in range(%d):
+            all.append(one())
+            if i %% 100 == 0:
+                report("tick")
+        for i, c in enumerate(all):
+            more(c)
+            if i %% 100 == 0:
+                report("tick")
+        for _ in range(20):
+            spin(0.1)
+            report("tick")
+        report("done")
+        spin(5)
+    ''' % n], server, n, policy)
+    tap.note("%d KiB a connection" % grown)
+    tap.ok(grown < most, "%d KiB a connection" % grown)
+
+
+def without_end(t):
+    return t.use(RawServer(lambda c, q: endless(c, q) if q.target == "/endless" else response(200), tls=pki.leaf("a.test")))
+
+
+@tap.test(timeout=300)
+def a_crowd_that_reads_nothing_has_a_limit_together(t):
+    crowd(t, without_end(t), 135)
+
+
+@tap.test(timeout=300)
+def a_crowd_of_tunnels_has_the_same(t):
+    crowd(t, without_end(t), 75, code=[TRUSTING, PLAIN], policy="tunnel https://a.test\n")
+
+
+@tap.test(timeout=300)
+def a_crowd_with_an_upstream_of_http2_has_the_same(t):
+    warm = []
+
+    def serve(f, _):
+        window = 65535
+        while True:
+            kind, flags, stream, payload = f.any()
+            if kind == SETTINGS and not flags & ACK:
+                for name, value in struct.iter_unpack(">HI", payload):
+                    window = value if name == 4 else window
+                f.frame(SETTINGS, ACK, 0)
+            elif kind == HEADERS and not warm:
+                warm.append(f.answer(stream))
+            elif kind == HEADERS:  # as much as the stream's window lets pass
+                f.frame(HEADERS, END_HEADERS, stream, OK)
+                for at in range(0, window, 16384):
+                    f.frame(DATA, 0, stream, b"x" * min(16384, window - at))
+    crowd(t, t.use(FrameServer(serve, tls=pki.leaf("a.test"))), 100)
+
+
+@tap.test(timeout=300)
+def a_crowd_of_http2_has_the_same(t):
+    """A crowd of HTTP/2 has the same, with frames that want an answer, which nobody reads either"""
+    h2.needed()
+    crowd(t, without_end(t), 380, n=1000, code=[h2.CLIENT, PINGS])
 
 
 @tap.test

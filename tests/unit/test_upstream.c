@@ -162,7 +162,7 @@ static void apart(void **state) {
     assert_int_equal(idle_of(&g), 1);
 
     struct upstream_pool *first = g.pool;
-    g.pool = upstream_pool_new(g.upstream);
+    g.pool = upstream_pool_new(g.upstream, NULL);
     link = get(&g, URL_HTTP, "a.test", 443);
     assert_false(link->reused);
     /* a pool goes while a link is out */

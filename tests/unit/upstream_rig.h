@@ -110,7 +110,7 @@ static inline void rig_open(struct rig *g, const char *hosts, const char *const 
     struct upstream_config up = {
         .base = g->base, .resolver = g->resolver, .extra = ca_root_pem(good_root), .proxies = &g->proxies};
     g->upstream = upstream_new(&up);
-    g->pool = upstream_pool_new(g->upstream);
+    g->pool = upstream_pool_new(g->upstream, NULL);
 }
 
 static inline void rig_close(struct rig *g) {
