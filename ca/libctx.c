@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "ca/openssl.h"
-#include "ca/tls13_kdf.h"
 
 /* --- what is passed on ---------------------------------------------------------------------------------- */
 
@@ -46,7 +45,6 @@ static const struct passed {
 static struct {
     OSSL_PROVIDER *origin;          /* the default provider, in the default context */
     OSSL_ALGORITHM *some[PASSED_N]; /* what of it is passed on; made at the first question */
-    bool own_kdf;                   /* ca/tls13_kdf.h is ready */
 } tls;
 
 static bool is_passed(const struct passed *p, const OSSL_ALGORITHM *a) {
@@ -69,14 +67,9 @@ static const OSSL_ALGORITHM *some_of(size_t which, const OSSL_ALGORITHM *all) {
     if (!some)
         return all;
     tls.some[which] = some;
-    for (const OSSL_ALGORITHM *a = all; a->algorithm_names; a++) {
-        if (!is_passed(&passed[which], a))
-            continue;
-        *some = *a;
-        if (tls.own_kdf && strcmp(a->algorithm_names, TLS13_KDF_NAME) == 0)
-            some->implementation = tls13_kdf_functions;
-        some++;
-    }
+    for (const OSSL_ALGORITHM *a = all; a->algorithm_names; a++)
+        if (is_passed(&passed[which], a))
+            *some++ = *a;
     return tls.some[which];
 }
 
@@ -147,7 +140,6 @@ static void unmake(struct made *made) {
 static void release(void) {
     unmake(&made_tls);
     unmake(&made_none);
-    tls13_kdf_end();
     if (tls.origin)
         OSSL_PROVIDER_unload(tls.origin);
     for (size_t i = 0; i < PASSED_N; i++)
@@ -171,10 +163,7 @@ static OSSL_LIB_CTX *make(struct made *made, const char *provider, OSSL_provider
 
 OSSL_LIB_CTX *libctx_tls(void) {
     static bool asked;
-    if (asked)
-        return made_tls.ctx;
-    tls.own_kdf = is_standard() && tls13_kdf_begin();
-    if (tls.origin && make(&made_tls, "exeat-tls", init))
+    if (!asked && is_standard() && make(&made_tls, "exeat-tls", init))
         openssl_random(made_tls.ctx);
     asked = true;
     return made_tls.ctx;

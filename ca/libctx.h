@@ -4,9 +4,9 @@
  * context has, ciphers and digests too, each time. In the default context that costs as much as to verify the
  * certificate's signature.
  *
- * The algorithms themselves are those of OpenSSL's default provider, passed on, but for one of ours (ca/tls13_kdf.h).
- * Each context is made once, when it is first asked for, and lives as long as the process. No file is opened, so this
- * works after confinement. Not thread-safe.
+ * The algorithms themselves are those of OpenSSL's default provider, passed on. Each context is made once, when it is
+ * first asked for, and lives as long as the process. No file is opened, so this works after confinement. Not
+ * thread-safe.
  */
 #ifndef CA_LIBCTX_H
 #define CA_LIBCTX_H
