@@ -56,7 +56,7 @@ static void on_end(void *arg, const struct http2_list *list) {
 
 static void on_lost(void *arg, const char *why, bool unseen) {
     struct errand *e = arg;
-    bool stale = e->link_up->reused && !e->interims;
+    bool stale = (e->link_up->reused || upstream_wants_http1(e->link_up)) && !e->interims;
     if (!(unseen || stale) || !errand_again(e))
         errand_fail(e, ERR_IO, "no whole answer from %s: %s", e->x->target.host.text, why);
 }

@@ -189,7 +189,9 @@ void xchg_answer_lost(struct xchg *x, const char *why, bool unseen) {
     char text[256];
     if (xchg_retry(x, unseen))
         return;
-    const char *then = unseen ? "; it has not acted on the request"
+    const char *then = unseen && upstream_wants_http1(x->link)
+                           ? "; it can't be sent once more, but the next request goes by HTTP/1.1"
+                       : unseen ? "; it has not acted on the request"
                        : x->pooled
                            ? ""
                            : "; whether it has acted on the request is not known, so it was not sent again";

@@ -5,7 +5,7 @@
  * twice (an idempotent method, no body or one that is kept here) takes any connection, and is said again on a fresh one
  * when not a byte of an answer has come. What may not be said twice gets one on which that race is not to be expected
  * (upstream.h, `once`), and is never said again. What a server of HTTP/2 says not to have acted on goes to it once more
- * even behind interim answers.
+ * even behind interim answers; over HTTP/1.1, where it says that it wants that.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -104,7 +104,8 @@ static bool go_has_all(const struct xchg *x) {
 }
 
 bool xchg_retry(struct xchg *x, bool unseen) {
-    bool stale = x->pooled && x->link && x->link->reused && x->answer_phase == ANSWER_AWAITED;
+    bool gone = x->link && (x->link->reused || upstream_wants_http1(x->link));
+    bool stale = x->pooled && gone && x->answer_phase == ANSWER_AWAITED;
     bool untold = unseen && x->answer_phase <= ANSWER_BEGUN && go_has_all(x);
     if (x->retried || x->trailers || !x->link || !(stale || untold))
         return false;

@@ -283,7 +283,7 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
     a->options = *options;
     a->callbacks = *callbacks;
     a->arg = arg;
-    if (options->websocket && site->no_websocket)
+    if ((options->websocket && site->no_websocket) || site_by_http1(site))
         a->options.http2 = false;
     event_assign(&a->timer, p->upstream->config.base, -1, 0, on_decided, a);
     TAILQ_INSERT_TAIL(&p->attempts, a, entry);
@@ -303,7 +303,8 @@ struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct 
                      UPSTREAM_OPEN_PER_POOL);
     } else {
         event_add(&a->timer, &limit);
-        if (options->http2 && !options->alone && !options->websocket && site->speaks_http2 && site->dialling)
+        if (a->options.http2 && !options->alone && !options->websocket && site->speaks_http2 &&
+            site->dialling)
             attempt_enter(a, ATTEMPT_WAITING);
         else
             attempt_dial(a);
@@ -345,6 +346,11 @@ void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_m
         free(l);
     }
     site_put(p, site);
+}
+
+bool upstream_wants_http1(const struct upstream_link *link) {
+    const struct link *l = (const struct link *)link;
+    return l->site && link->http2 && site_by_http1(l->site);
 }
 
 /* --- words -------------------------------------------------------------------------------------------- */

@@ -57,10 +57,11 @@ struct up2_stream;
 #define UPSTREAM_SETTLE_MS       50    /* … nor younger, if it has carried one request only */
 #define UPSTREAM_IDLE_PER_ORIGIN 64    /* connections; the one idle longest makes room */
 #define UPSTREAM_IDLE_PER_POOL   256
-#define UPSTREAM_OPEN_PER_POOL   4096  /* connections handed out, being made or idle */
-#define UPSTREAM_CONNECT_MS      30000 /* from the first look at the name to a verified connection */
-#define UPSTREAM_STAGGER_MS      250   /* from one address to the next */
-#define UPSTREAM_ADDRESS_MS      10000 /* for one address to accept */
+#define UPSTREAM_OPEN_PER_POOL   4096   /* connections handed out, being made or idle */
+#define UPSTREAM_CONNECT_MS      30000  /* from the first look at the name to a verified connection */
+#define UPSTREAM_HTTP1_MS        600000 /* without HTTP/2, where the server has refused a request by that */
+#define UPSTREAM_STAGGER_MS      250    /* from one address to the next */
+#define UPSTREAM_ADDRESS_MS      10000  /* for one address to accept */
 
 /* --- shared by all pools of a worker ------------------------------------------------------------------ */
 
@@ -141,7 +142,8 @@ struct upstream_options {
      * released as reusable. */
     bool unread;
     /* HTTP/2 is offered by ALPN: the link may be a stream of a connection that others use too. Then `fresh` asks for a
-     * new connection only with `alone`, since servers say (GOAWAY) what they did not act on. */
+     * new connection only with `alone`, since servers say (GOAWAY) what they did not act on. Not where the server has
+     * said HTTP_1_1_REQUIRED less than UPSTREAM_HTTP1_MS ago. */
     bool http2;
     bool alone; /* … and for this origin alone */
     /* With `http2` and `fresh`: the link is for a WebSocket. A stream of HTTP/2 is one of a server that takes extended
@@ -188,6 +190,10 @@ void upstream_release(struct upstream_link *link, bool reusable, unsigned keep_m
  * name (421, RFC 9110 15.5.20)? Then the origin gets connections of its own, for as long as the pool remembers it, and the
  * request may go by one of these, as a client would do it. The link stays as it is. */
 bool upstream_misdirected(struct upstream_link *link, int status);
+
+/* Has the server said, on this link or for another one of its origin, that it wants HTTP/1.1 (RFC 9113 7)? It did nothing for what
+ * it said so to, and the next link comes without HTTP/2. */
+bool upstream_wants_http1(const struct upstream_link *link);
 
 /* Counts for tests and metrics. */
 size_t upstream_pool_idle(const struct upstream_pool *p);

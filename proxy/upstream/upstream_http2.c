@@ -9,7 +9,6 @@
 #include "proxy/upstream/upstream_http2_parts.h"
 
 #define UP2_LINGER_MS 1000
-#define WHY_CLOSED    "the upstream ended the connection"
 
 static void up2_pump(struct up2 *up);
 
@@ -286,7 +285,7 @@ static void up2_pump(struct up2 *up) {
     int r = http2_send(up->session, up->io, true);
     up->busy--;
     if (r) {
-        up2_lose(up, WHY_CLOSED);
+        up2_lose(up, up->ended);
         up2_later(up);
         return;
     }
@@ -305,7 +304,7 @@ static void on_readable(struct io *io) {
     if (r == ERR_AGAIN)
         return;
     if (r) {
-        up2_lose(up, WHY_CLOSED);
+        up2_lose(up, up->ended);
     } else {
         up->busy++;
         up->heard = clock_coarse_ms();
@@ -322,9 +321,10 @@ static void on_drained(struct io *io) {
 }
 
 static void on_failed(struct io *io, int err) {
+    struct up2 *up = io->arg;
     (void)err;
-    up2_lose(io->arg, WHY_CLOSED);
-    up2_turn(io->arg);
+    up2_lose(up, up->ended);
+    up2_turn(up);
 }
 
 static void on_timeout(struct io *io) {
@@ -348,6 +348,7 @@ struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io
     up->io = io;
     up->peer = *peer;
     up->proxied = proxied;
+    up->ended = UP2_ENDED;
     LIST_INIT(&up->streams);
     http2_guard_init(&up->guard, clock_monotonic_ms());
     event_assign(&up->defer, pool->upstream->config.base, -1, 0, on_deferred, up);
@@ -419,11 +420,12 @@ static void out_sent(struct http2_out *out, size_t n) {
 
 static void on_late(evutil_socket_t fd, short what, void *arg);
 
-int up2_attach(struct up2 *up, const struct site *site, struct upstream_link *link) {
+int up2_attach(struct up2 *up, struct site *site, struct upstream_link *link) {
     struct up2_stream *s = calloc(1, sizeof *s);
     if (!s)
         return ERR_NOMEM;
     s->up = up;
+    s->site = site;
     s->linked = true;
     http2_list_init(&s->list);
     http2_list_init(&s->trailers);
@@ -473,7 +475,7 @@ static int stream_request(struct up2_stream *s, const struct http2_nvs *nvs, boo
     char *room;
     if (up->state >= UP2_GOING) {
         if (s->state == UP2S_UNSENT)
-            up2_stream_lose(s, WHY_CLOSED, true);
+            up2_stream_lose(s, up->ended, true);
         up2_later(up);
         return 0;
     }

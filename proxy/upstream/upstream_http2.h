@@ -80,7 +80,7 @@ bool up2_takes_websocket(const struct up2 *up);
 /* What its server takes is waited for, with nothing to send as yet; attempt_answered follows, or it ends in `ms`. */
 void up2_ask(struct up2 *up, unsigned ms);
 /* Begins a stream for the link (io, peer and the like are set) of the site, which may be a guest; 0 or ERR_NOMEM. */
-int up2_attach(struct up2 *up, const struct site *site, struct upstream_link *link) MUST_CHECK;
+int up2_attach(struct up2 *up, struct site *site, struct upstream_link *link) MUST_CHECK;
 /* … which ends here; what is under way is reset. */
 void up2_detach(struct upstream_link *link);
 /* Closes it now if no stream is left, else with the last one. The pool forgets it. */

@@ -62,6 +62,7 @@ enum up2_answer_phase {
 /* What a stream has to tell, once it is listened to. */
 struct up2_stream {
     struct up2 *up;
+    struct site *site; /* the link's, as long as it is `linked` and up->pool is there */
     LIST_ENTRY(up2_stream) entry;
     bool linked;                     /* somebody has a link on it */
     const struct up2_events *events; /* NULL: nobody is to be told, not yet or not any more */
@@ -87,6 +88,7 @@ struct up2_stream {
 
 #define UP2_BROKE_RULES "the upstream broke the rules of HTTP/2"
 #define UP2_FLOODS      "the upstream floods its connection"
+#define UP2_ENDED       "the upstream ended the connection"
 
 struct up2 {
     struct upstream_pool *pool; /* NULL: retired */
@@ -109,6 +111,8 @@ struct up2 {
     bool narrow;     /* the window last said is UP2_NARROW */
     struct event defer;
     struct http2_guard guard;
+    const char *
+        ended; /* a literal: how the server ends the connection, with the code of its GOAWAY if that is an error */
     char why[160]; /* what the server did wrong, once that is known; "": nothing */
 };
 

@@ -18,6 +18,35 @@ static int guarded(struct up2 *up, const char *why) {
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
+/* ---- the codes of errors (RFC 9113 7), as a reason says them ---- */
+
+#define CODES(before)                                                                                        \
+    {                                                                                                        \
+        [NGHTTP2_NO_ERROR] = before "NO_ERROR", [NGHTTP2_PROTOCOL_ERROR] = before "PROTOCOL_ERROR",          \
+        [NGHTTP2_INTERNAL_ERROR] = before "INTERNAL_ERROR",                                                  \
+        [NGHTTP2_FLOW_CONTROL_ERROR] = before "FLOW_CONTROL_ERROR",                                          \
+        [NGHTTP2_SETTINGS_TIMEOUT] = before "SETTINGS_TIMEOUT",                                              \
+        [NGHTTP2_STREAM_CLOSED] = before "STREAM_CLOSED",                                                    \
+        [NGHTTP2_FRAME_SIZE_ERROR] = before "FRAME_SIZE_ERROR",                                              \
+        [NGHTTP2_REFUSED_STREAM] = before "REFUSED_STREAM", [NGHTTP2_CANCEL] = before "CANCEL",              \
+        [NGHTTP2_COMPRESSION_ERROR] = before "COMPRESSION_ERROR",                                            \
+        [NGHTTP2_CONNECT_ERROR] = before "CONNECT_ERROR",                                                    \
+        [NGHTTP2_ENHANCE_YOUR_CALM] = before "ENHANCE_YOUR_CALM",                                            \
+        [NGHTTP2_INADEQUATE_SECURITY] = before "INADEQUATE_SECURITY",                                        \
+        [NGHTTP2_HTTP_1_1_REQUIRED] = before "HTTP_1_1_REQUIRED",                                            \
+        [CODES_KNOWN] = before "a code that RFC 9113 does not define",                                       \
+    }
+#define CODES_KNOWN (NGHTTP2_HTTP_1_1_REQUIRED + 1)
+
+static const char *coded(const char *const words[CODES_KNOWN + 1], uint32_t error) {
+    return words[error < CODES_KNOWN ? error : CODES_KNOWN];
+}
+
+static const char *const reset_words[] = CODES("the upstream reset the stream: ");
+static const char *const ended_words[] = CODES(UP2_ENDED ": ");
+
+/* ---- frames ---- */
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg) {
     struct up2 *up = arg;
     (void)session;
@@ -70,12 +99,25 @@ static void stream_headers(struct up2_stream *s, bool ended) {
     s->head_ended = ended;
 }
 
+static void connection_ends(struct up2 *up, uint32_t error) {
+    struct up2_stream *s;
+    up2_stop(up);
+    if (error)
+        up->ended = coded(ended_words, error);
+    if (error != NGHTTP2_HTTP_1_1_REQUIRED || !up->pool)
+        return;
+    site_wants_http1(up->site);
+    LIST_FOREACH(s, &up->streams, entry)
+    if (s->linked)
+        site_wants_http1(s->site);
+}
+
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
     struct up2 *up = arg;
     struct up2_stream *s = frame->hd.stream_id ? find(session, frame->hd.stream_id) : NULL;
     bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     if (frame->hd.type == NGHTTP2_GOAWAY)
-        up2_stop(up);
+        connection_ends(up, frame->goaway.error_code);
     if (frame->hd.type == NGHTTP2_SETTINGS)
         up2_settle(up);
     if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
@@ -123,10 +165,15 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     /* its server may say so to all that would follow on this connection */
     if (error == NGHTTP2_ENHANCE_YOUR_CALM && !whole)
         up2_stop(up);
+    /* so do browsers and curl: it is of HTTP/2 and not of the request that this is said, before that is acted on */
+    bool http1 = error == NGHTTP2_HTTP_1_1_REQUIRED;
+    if (http1 && s->linked && up->pool)
+        site_wants_http1(s->site);
+    /* behind a GOAWAY the library closes what its sender has not acted on as if he had refused it */
     bool refused = error == NGHTTP2_REFUSED_STREAM;
-    const char *reset = refused ? "the upstream refused the stream" : "the upstream reset the stream";
+    const char *reset = refused && up->ended[sizeof UP2_ENDED - 1] ? up->ended : coded(reset_words, error);
     if (s->events && (!whole || !s->out.complete))
-        up2_stream_lose(s, broken ? up->why : reset, refused);
+        up2_stream_lose(s, broken ? up->why : reset, refused || http1);
     else
         up2_stream_enter(s, UP2S_CLOSED);
     up2_later(up);

@@ -59,9 +59,11 @@ struct site {
     TAILQ_HEAD(, up2) http2; /* connections of HTTP/2, the one made last at the end */
     bool speaks_http2;       /* the last connection that was made chose it */
     bool no_websocket;       /* … and has no extended CONNECT */
-    unsigned dialling;       /* attempts under way that offer it */
-    unsigned users;          /* links handed out and attempts: it stays as long as there are any */
-    struct up2 *host; /* a connection that was made for another name and serves this one, too; NULL: none */
+    uint64_t
+        http1_until; /* monotonic ms: no HTTP/2 before, by its server's own word; 0: it has said no such thing */
+    unsigned dialling; /* attempts under way that offer it */
+    unsigned users;    /* links handed out and attempts: it stays as long as there are any */
+    struct up2 *host;  /* a connection that was made for another name and serves this one, too; NULL: none */
     LIST_ENTRY(site) guest;     /* in host.guests */
     bool alone;                 /* a server has said that it serves this name on connections of its own */
     struct ticket_list tickets; /* TLS sessions, the newest at the front */
@@ -182,6 +184,9 @@ bool site_same_server(const struct site *site, const struct addr *addr, const st
 /* … so many are looked at for one name, and so many of their certificates, whose lists of names may be long. */
 #define SAME_SERVER_LOOKS  64
 #define SAME_SERVER_CHECKS 4
+/* Its server has said HTTP_1_1_REQUIRED (RFC 9113 7): HTTP/2 is neither offered nor used for UPSTREAM_HTTP1_MS. */
+void site_wants_http1(struct site *site);
+bool site_by_http1(const struct site *site);
 /* At the pool's end: whoever uses it. */
 void site_free(struct upstream_pool *p, struct site *site);
 /* The place of an address in an index of the pool's. */

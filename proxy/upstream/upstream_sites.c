@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "proxy/upstream/upstream_parts.h"
 
@@ -61,6 +62,14 @@ struct site *site_get(struct upstream_pool *p, const struct upstream_origin *ori
     TAILQ_INSERT_TAIL(&p->sites, site, age);
     site->users++;
     return site;
+}
+
+void site_wants_http1(struct site *site) {
+    site->http1_until = clock_monotonic_ms() + UPSTREAM_HTTP1_MS;
+}
+
+bool site_by_http1(const struct site *site) {
+    return site->http1_until && clock_monotonic_ms() < site->http1_until;
 }
 
 void site_free(struct upstream_pool *p, struct site *site) {

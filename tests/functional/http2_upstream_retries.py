@@ -3,7 +3,7 @@ import struct
 
 import h2
 import tap
-from h2server import DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, OK, RST_STREAM
+from h2server import DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, OK, RST_STREAM, WINDOW_UPDATE
 from h2upstream import against
 
 h2.needed(tap.skip_all)
@@ -129,6 +129,92 @@ def a_connection_that_breaks_takes_its_streams_and_nothing_else(t):
     ''')
     tap.equal(r.reports, [[200, "half", False, 2], [200, 200]])
     tap.equal(r.events("outcome", code="upstream-truncated")[0]["received"], 4)
+
+
+HTTP_1_1_REQUIRED = 13
+
+
+def asked_by_http1(server):
+    return [(r.method, r.target, r.body) for r in server.requests]
+
+
+@tap.test
+def a_server_that_wants_http1_for_a_request_gets_it_so_and_those_that_follow(t):
+    # RFC 9113, 7: as IIS where it wants a client's certificate or NTLM; other names' connections are no matter of it
+    def serve(f, number):
+        f.answer(f.request())
+        f.frame(RST_STREAM, 0, f.request(), struct.pack(">I", HTTP_1_1_REQUIRED))
+        while True:
+            f.answer(f.request(), body=b"by HTTP/2")
+    r, server = against(t, serve, '''
+        c = h2("a.test")
+        report([c.get("/ok/0").body.decode()] + [c.post("/ok/%d" % i, b"body %d" % i).body.decode() for i in range(1, 4)])
+    ''')
+    tap.equal(r.reports, [["ok", "body 1", "body 2", "body 3"]])
+    tap.equal(server.count, 1)
+    tap.equal(asked_by_http1(server), [("POST", "/ok/%d" % i, b"body %d" % i) for i in range(1, 4)])
+    tap.equal([o for o in r.outcomes() if "code" in o], [])
+
+
+@tap.test
+def a_server_that_ends_a_connection_since_it_wants_http1_gets_it_so(t):
+    # behind the last stream that the GOAWAY names nothing was acted on; of what is before it that is not known
+    for acted_on, method, get in ((False, "POST", 'c.post("/ok/1", b"body")'), (True, "GET", 'c.get("/ok/1")')):
+        def serve(f, _number):
+            stream = f.request()
+            f.frame(GOAWAY, 0, 0, struct.pack(">II", stream if acted_on else 0, HTTP_1_1_REQUIRED))
+        r, server = against(t, serve, '''
+            c = h2("a.test")
+            report(%s.status, c.get("/ok/2").status)
+        ''' % get)
+        tap.equal(r.reports, [[200, 200]])
+        tap.equal(server.count, 1)
+        tap.equal([q[:2] for q in asked_by_http1(server)], [(method, "/ok/1"), ("GET", "/ok/2")])
+
+
+@tap.test
+def what_can_not_be_said_again_to_a_server_that_wants_http1_fails_with_the_reason(t):
+    def serve(f, _number):
+        f.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1 << 20))
+        stream, got = f.read()[2], 0
+        while got < 100000:     # of a body that is longer than what is kept of it
+            got += len(f.read()[3])
+        f.frame(RST_STREAM, 0, stream, struct.pack(">I", HTTP_1_1_REQUIRED))
+        while True:
+            f.read()
+    r, server = against(t, serve, '''
+        def post(path):
+            c = tls("a.test")
+            c.pour(b"POST " + path + b" HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 200000\\r\\n\\r\\n" + b"x" * 200000)
+            return c.answer().status
+        report(post(b"/ok/1"), post(b"/ok/2"))
+    ''', settings=struct.pack(">HI", 4, 1 << 20))
+    tap.equal(r.reports, [[502, 200]])
+    tap.equal([o["reason"] for o in r.events("outcome", code="upstream-closed")],
+              ["the upstream reset the stream: HTTP_1_1_REQUIRED; it can't be sent once more, but the next request goes by HTTP/1.1"])
+    tap.equal([len(q[2]) for q in asked_by_http1(server)], [200000])
+
+
+@tap.test
+def the_reason_names_the_code_of_a_reset_and_of_a_goaway(t):
+    # RFC 9113, 7
+    codes = [(2, "INTERNAL_ERROR"), (8, "CANCEL"), (11, "ENHANCE_YOUR_CALM"), (14, "a code that RFC 9113 does not define"),
+             (0xffffffff, "a code that RFC 9113 does not define")]
+    def serve(f, number):
+        code = struct.pack(">I", codes[number // 2][0])
+        if number % 2:
+            f.frame(GOAWAY, 0, 0, struct.pack(">I", f.request()) + code)
+        else:
+            f.frame(RST_STREAM, 0, f.request(), code)
+            f.connection.close()
+    r, _ = against(t, serve, '''
+        c = h2("a.test")
+        report([c.post("/ok/%%d" %% i, b"x").status for i in range(%d)])
+    ''' % (2 * len(codes)))
+    tap.equal(r.reports, [[502] * 2 * len(codes)])
+    told = "; whether it has acted on the request is not known, so it was not sent again"
+    tap.equal([o["reason"] for o in r.events("outcome", code="upstream-closed")],
+              [how + name + told for _, name in codes for how in ("the upstream reset the stream: ", "the upstream ended the connection: ")])
 
 
 tap.main()

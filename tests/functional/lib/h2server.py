@@ -20,7 +20,7 @@
 import struct
 
 import tap
-from raw import Closed, Listener
+from raw import Closed, Listener, response
 from tellserver import TellServer
 
 PROGRAM = r'''
@@ -183,7 +183,7 @@ class Frames:
 
 
 class FrameServer(Listener):
-    """serve(frames, number) for each connection; number counts from 0."""
+    """serve(frames, number) for each connection of HTTP/2; number counts from 0. By HTTP/1.1 a request gets its own body."""
 
     def __init__(self, serve, settings=b"", **listener):
         self.say = serve
@@ -192,6 +192,8 @@ class FrameServer(Listener):
         super().__init__(alpn=["h2", "http/1.1"], **listener)
 
     def serve(self, connection):
+        while connection.sock.selected_alpn_protocol() != "h2":
+            connection.send(response(200, connection.read_body(connection.read_head())))
         with self.lock:
             number, self.count = self.count, self.count + 1
         self.say(Frames(connection, self.settings), number)
