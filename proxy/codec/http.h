@@ -71,7 +71,8 @@ struct http_field {
     struct slice name;  /* as received */
     struct slice value; /* without the spaces and tabs around it; may be empty */
     enum http_field_id id;
-    bool hop; /* of this connection only: in the fixed list, or named by Connection */
+    bool hop;   /* of this connection only: in the fixed list, or named by Connection */
+    bool never; /* HTTP/2: it came as one never to be indexed, and is passed on as such (RFC 7541 6.2.3) */
 };
 
 /* How the end of a body is found. */

@@ -76,6 +76,7 @@ struct http1_request {
     bool expect_continue;      /* Expect: 100-continue in an HTTP/1.1 request (in 1.0 it is ignored) */
     bool te_trailers;          /* TE: trailers, with Connection naming it or not */
     struct slice upgrade;      /* value of Upgrade if Connection names it; empty otherwise */
+    bool never;                /* as of a field (http.h): the target, or another word of the first line */
 
     size_t nfields;
     struct http_field fields[HTTP_FIELDS_MAX];
@@ -98,6 +99,7 @@ struct http1_response {
     bool keep_alive;           /* the connection may carry another request after this answer */
     bool interim;              /* 1xx other than 101: another head follows */
     struct slice upgrade;      /* of 101: value of Upgrade */
+    bool never;                /* as of a field (http.h): the status */
 
     size_t nfields;
     struct http_field fields[HTTP_FIELDS_MAX];

@@ -46,7 +46,7 @@ enum http_refusal http1_field_line(struct slice line, struct http_field *field) 
     field->name = name;
     field->value = slice_trim(value);
     field->id = http_field_lookup(name, &alike);
-    field->hop = false;
+    field->hop = field->never = false;
     return alike && must_be_exact(field->id) ? HTTP_REFUSED_NAME_ALIKE : HTTP_REFUSED_NOT;
 }
 

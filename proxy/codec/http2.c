@@ -5,7 +5,7 @@
 /* ---- lists ---- */
 
 struct lengths {
-    uint32_t name, value;
+    uint32_t name, value : 31, never : 1;
 };
 
 void http2_list_init(struct http2_list *list) {
@@ -62,7 +62,7 @@ static enum http_refusal check_field(struct http2_list *list, struct slice name,
     return check_value(value);
 }
 
-int http2_list_add(struct http2_list *list, struct slice name, struct slice value) {
+int http2_list_add(struct http2_list *list, struct slice name, struct slice value, bool never) {
     if (list->refusal)
         return 0;
     list->fields++;
@@ -75,7 +75,8 @@ int http2_list_add(struct http2_list *list, struct slice name, struct slice valu
         list->refusal = check_field(list, name, value);
     if (list->refusal)
         return 0;
-    struct lengths n = {(uint32_t)name.n, (uint32_t)value.n};
+    list->never |= never;
+    struct lengths n = {(uint32_t)name.n, (uint32_t)value.n, never};
     int r = buf_put(&list->bytes, slice_make(&n, sizeof n));
     if (!r)
         r = buf_put(&list->bytes, name);
@@ -84,16 +85,36 @@ int http2_list_add(struct http2_list *list, struct slice name, struct slice valu
     return r;
 }
 
-bool http2_list_next(const struct http2_list *list, size_t *at, struct slice *name, struct slice *value) {
+bool http2_list_next(const struct http2_list *list, size_t *at, struct http_field *field) {
     struct slice rest = slice_from(buf_slice(&list->bytes), *at);
     struct lengths n;
     if (rest.n < sizeof n)
         return false;
     memcpy(&n, rest.p, sizeof n);
-    *name = slice_sub(rest, sizeof n, n.name);
-    *value = slice_sub(rest, sizeof n + n.name, n.value);
+    *field = (struct http_field){.name = slice_sub(rest, sizeof n, n.name),
+                                 .value = slice_sub(rest, sizeof n + n.name, n.value),
+                                 .never = n.never};
     *at += sizeof n + n.name + n.value;
     return true;
+}
+
+/* The head has the list's regular fields in their order, but for a Host or a key that are left out; its cookie is the last. */
+bool http2_list_marks(const struct http2_list *list, struct http_field *fields, size_t n) {
+    struct http_field field;
+    size_t at = 0, i = 0, k;
+    bool pseudo = false;
+    while (list->never && http2_list_next(list, &at, &field)) {
+        pseudo |= field.never && (field.name.p[0] == ':' || slice_eq(field.name, SLICE("host")));
+        bool cookie = slice_eq(field.name, SLICE("cookie"));
+        for (k = cookie ? 0 : i; k < n; k++)
+            if (slice_eq(fields[k].name, field.name) && (cookie || slice_eq(fields[k].value, field.value)))
+                break;
+        if (k == n)
+            continue;
+        fields[k].never |= field.never;
+        i = cookie ? i : k + 1;
+    }
+    return pseudo;
 }
 
 /* ---- pseudo-header fields ---- */
@@ -123,17 +144,17 @@ static bool has(const struct pseudos *p, enum pseudo which) {
 }
 
 static enum http_refusal read_pseudos(const struct http2_list *list, struct pseudos *p) {
-    struct slice name, value;
+    struct http_field f;
     size_t at = 0;
     *p = (struct pseudos){0};
-    while (http2_list_next(list, &at, &name, &value) && name.p[0] == ':') {
+    while (http2_list_next(list, &at, &f) && f.name.p[0] == ':') {
         unsigned i = 0;
-        while (i < PSEUDOS && !slice_eq(name, slice_str(pseudo_names[i])))
+        while (i < PSEUDOS && !slice_eq(f.name, slice_str(pseudo_names[i])))
             i++;
         if (i == PSEUDOS || has(p, i))
             return HTTP_REFUSED_PSEUDO;
         p->has |= 1u << i;
-        p->value[i] = value;
+        p->value[i] = f.value;
         p->at = at;
     }
     return list->refusal;
@@ -235,14 +256,14 @@ static enum http_refusal put_request_field(struct buf *out, const struct pseudos
 
 /* RFC 9113 8.2.3: what HTTP/2 may split is one field to everybody else. */
 static void put_cookie(struct buf *out, const struct http2_list *list) {
-    struct slice name, value;
+    struct http_field f;
     size_t at = 0;
     const char *before = "cookie: ";
-    while (http2_list_next(list, &at, &name, &value)) {
-        if (!slice_eq(name, SLICE("cookie")))
+    while (http2_list_next(list, &at, &f)) {
+        if (!slice_eq(f.name, SLICE("cookie")))
             continue;
         buf_puts(out, before);
-        buf_put(out, value);
+        buf_put(out, f.value);
         before = "; ";
     }
     buf_puts(out, "\r\n");
@@ -272,10 +293,10 @@ enum http_refusal http2_request_head(const struct http2_list *list, bool ended, 
     buf_puts(out, " HTTP/1.1\r\n");
     if (has(&p, PSEUDO_AUTHORITY))
         put_line(out, SLICE("host"), p.value[PSEUDO_AUTHORITY]);
-    struct slice name, value;
+    struct http_field f;
     size_t at = p.at;
-    while (http2_list_next(list, &at, &name, &value)) {
-        refusal = put_request_field(out, &p, about->websocket, &seen, name, value);
+    while (http2_list_next(list, &at, &f)) {
+        refusal = put_request_field(out, &p, about->websocket, &seen, f.name, f.value);
         if (refusal)
             return refusal;
     }
@@ -323,7 +344,8 @@ enum http_refusal http2_response_head(const struct http2_list *list, bool ended,
     enum http_refusal refusal = read_pseudos(list, &p);
     if (refusal)
         return refusal;
-    struct slice text = p.value[PSEUDO_STATUS], name, value;
+    struct slice text = p.value[PSEUDO_STATUS];
+    struct http_field f;
     if (p.has != 1u << PSEUDO_STATUS)
         return HTTP_REFUSED_PSEUDO;
     if (text.n != 3 || !slice_u64(text, 999, &status) || status < 100)
@@ -334,11 +356,11 @@ enum http_refusal http2_response_head(const struct http2_list *list, bool ended,
     put_status(out, (unsigned)status, granted, proof);
     size_t at = p.at;
     bool length = false;
-    while (http2_list_next(list, &at, &name, &value)) {
-        if (granted && http_name_alike(name, SLICE("sec-websocket-accept")))
+    while (http2_list_next(list, &at, &f)) {
+        if (granted && http_name_alike(f.name, SLICE("sec-websocket-accept")))
             continue; /* not used in HTTP/2 (RFC 8441 5) */
-        length |= http_field_lookup(name, NULL) == HTTP_F_CONTENT_LENGTH;
-        put_line(out, name, value);
+        length |= http_field_lookup(f.name, NULL) == HTTP_F_CONTENT_LENGTH;
+        put_line(out, f.name, f.value);
     }
     if (!granted && !ended && !length && status >= 200 && status != 204 && status != 304)
         buf_puts(out, "transfer-encoding: chunked\r\n");
@@ -361,18 +383,19 @@ bool http2_response_keeps(const struct http1_response *resp, bool head, const st
 
 enum http_refusal http2_trailers(const struct http2_list *list, struct http_field *fields, size_t max,
                                  size_t *n) {
-    struct slice name, value;
+    struct http_field f;
     size_t at = 0;
     *n = 0;
     if (list->refusal)
         return list->refusal;
-    while (http2_list_next(list, &at, &name, &value)) {
-        if (name.p[0] == ':')
+    while (http2_list_next(list, &at, &f)) {
+        if (f.name.p[0] == ':')
             return HTTP_REFUSED_PSEUDO;
         if (*n == max)
             return HTTP_REFUSED_TRAILER;
         struct http_field *field = &fields[(*n)++];
-        *field = (struct http_field){.name = name, .value = value, .id = http_field_lookup(name, NULL)};
+        f.id = http_field_lookup(f.name, NULL);
+        *field = f;
         field->hop = !http_trailer_allowed(field);
     }
     return HTTP_REFUSED_NOT;

@@ -30,6 +30,7 @@ struct http2_list {
     size_t size;               /* as above */
     unsigned fields;           /* how many */
     bool regular;              /* a field that is no pseudo-header field has come */
+    bool never;                /* one that is never to be indexed has come */
     enum http_refusal refusal; /* the first thing that was wrong; what comes behind is not kept */
 };
 
@@ -37,11 +38,15 @@ void http2_list_init(struct http2_list *list);
 /* Gives its memory back; it may be filled again then. */
 void http2_list_clear(struct http2_list *list);
 
-/* Checks and keeps (copies) the next field. What is wrong shows in list->refusal. 0, or ERR_NOMEM. */
-int http2_list_add(struct http2_list *list, struct slice name, struct slice value) MUST_CHECK;
+/* Checks and keeps (copies) the next field; `never` as in http.h. What is wrong shows in list->refusal. 0, or ERR_NOMEM. */
+int http2_list_add(struct http2_list *list, struct slice name, struct slice value, bool never) MUST_CHECK;
 
-/* Takes the next field; *at is 0 before the first. False at the end. */
-bool http2_list_next(const struct http2_list *list, size_t *at, struct slice *name, struct slice *value);
+/* Takes the next field, of which name, value and `never` are filled; *at is 0 before the first. False at the end. */
+bool http2_list_next(const struct http2_list *list, size_t *at, struct http_field *field);
+
+/* The head that was made of the list has been parsed, and these are its fields: sets `never` of those that it is true of. Of a
+ * cookie in crumbs it is if it is of one of them. Returns whether it is of a pseudo-header field or Host. */
+bool http2_list_marks(const struct http2_list *list, struct http_field *fields, size_t n);
 
 /* ---- requests ---- */
 

@@ -58,11 +58,13 @@ static int h2_head(struct xchg *x, const struct http1_response *resp) {
     char text[12];
     /* a WebSocket that was granted (RFC 8441 5) */
     bool granted = resp->status == 101;
-    http2_nv_put(&nvs, SLICE(":status"), status_text(text, granted ? 200 : resp->status));
+    http2_nv_field(&nvs, &(struct http_field){.name = SLICE(":status"),
+                                              .value = status_text(text, granted ? 200 : resp->status),
+                                              .never = resp->never});
     for (size_t i = 0; i < resp->nfields; i++)
         if (http2_response_keeps(resp, x->head_request, &resp->fields[i]) &&
             !(granted && http_name_alike(resp->fields[i].name, SLICE("sec-websocket-accept"))))
-            http2_nv_put(&nvs, resp->fields[i].name, resp->fields[i].value);
+            http2_nv_field(&nvs, &resp->fields[i]);
     if (resp->interim) {
         if (stream->state != H2S_CLOSED)
             nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, nvs.nv, nvs.n,

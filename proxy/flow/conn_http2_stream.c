@@ -110,6 +110,8 @@ static int stream_parse(struct h2_stream *stream, struct xchg *x) {
     int r = refusal ? ERR_PARSE : http1_request_parse(&x->req, buf_slice(&x->head));
     if (r == 0)
         refusal = stream_framing(stream, &x->req);
+    if (r == 0)
+        x->req.never = http2_list_marks(&stream->list, x->req.fields, x->req.nfields);
     if (r == 0 && about.websocket) {
         struct slice asked;
         x->extended = websocket_asked(&x->req, &asked);
@@ -287,11 +289,11 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t nname,
                      const uint8_t *value, size_t nvalue, uint8_t flags, void *arg) {
     struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    (void)flags;
     (void)arg;
     if (!stream || stream->state > H2S_BODY)
         return 0;
-    int r = http2_list_add(&stream->list, slice_make(name, nname), slice_make(value, nvalue));
+    int r = http2_list_add(&stream->list, slice_make(name, nname), slice_make(value, nvalue),
+                           flags & NGHTTP2_NV_FLAG_NO_INDEX);
     return r ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 

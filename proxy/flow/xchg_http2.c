@@ -78,6 +78,8 @@ static enum http_refusal answer_parse(struct xchg *x, const struct http2_list *l
         list, ended || x->head_request, websocket ? slice_make(proof, sizeof proof) : SLICE_NONE, &x->up_in);
     if (!why && http1_response_parse(&x->resp, buf_slice(&x->up_in), x->req.method, websocket))
         why = x->resp.refusal;
+    if (!why)
+        x->resp.never = http2_list_marks(list, x->resp.fields, x->resp.nfields);
     return why;
 }
 

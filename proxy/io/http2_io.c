@@ -23,6 +23,10 @@ void http2_nv_put(struct http2_nvs *nvs, struct slice name, struct slice value) 
     nv_put(nvs, name, value, NGHTTP2_NV_FLAG_NONE);
 }
 
+void http2_nv_field(struct http2_nvs *nvs, const struct http_field *field) {
+    nv_put(nvs, field->name, field->value, field->never ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE);
+}
+
 void http2_nv_secret(struct http2_nvs *nvs, struct slice name, struct slice value) {
     nv_put(nvs, name, value, NGHTTP2_NV_FLAG_NO_INDEX);
 }
@@ -45,10 +49,10 @@ void http2_out_release(struct http2_out *out) {
 
 static void out_trailers(struct http2_out *out) {
     struct http2_nvs nvs = {.n = 0};
-    struct slice name, value;
+    struct http_field field;
     size_t at = 0;
-    while (http2_list_next(&out->trailers, &at, &name, &value))
-        http2_nv_put(&nvs, name, value);
+    while (http2_list_next(&out->trailers, &at, &field))
+        http2_nv_field(&nvs, &field);
     nghttp2_submit_trailer(out->session, out->id, nvs.nv, nvs.n);
 }
 
@@ -125,7 +129,8 @@ void http2_out_end(struct http2_out *out, const struct http_field *trailers, siz
             continue;
         for (size_t k = 0; k < trailers[i].name.n; k++)
             name[k] = ascii_lower(trailers[i].name.p[k]);
-        if (http2_list_add(&out->trailers, slice_make(name, trailers[i].name.n), trailers[i].value)) {
+        if (http2_list_add(&out->trailers, slice_make(name, trailers[i].name.n), trailers[i].value,
+                           trailers[i].never)) {
             nghttp2_submit_rst_stream(out->session, NGHTTP2_FLAG_NONE, out->id, NGHTTP2_INTERNAL_ERROR);
             return; /* a message without its trailers is not told as a whole one */
         }

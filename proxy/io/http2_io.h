@@ -32,7 +32,9 @@ struct http2_nvs {
 /* The session copies both, and writes names in lower case. Fields beyond HTTP2_NV_MAX are dropped: heads that were
  * parsed have fewer. */
 void http2_nv_put(struct http2_nvs *nvs, struct slice name, struct slice value);
-/* The same for a value that is a secret: it is never put into a table of the compression (RFC 7541 7.1.3). */
+/* The same for a field of a message, as its sender wished it to be written. */
+void http2_nv_field(struct http2_nvs *nvs, const struct http_field *field);
+/* … and for a value that is a secret: it is never put into a table of the compression (RFC 7541 7.1.3). */
 void http2_nv_secret(struct http2_nvs *nvs, struct slice name, struct slice value);
 
 /* ---- a body on its way out ---- */

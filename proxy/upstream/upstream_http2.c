@@ -498,19 +498,20 @@ static int stream_request(struct up2_stream *s, const struct http2_nvs *nvs, boo
 int up2_request(struct upstream_link *link, const struct http1_request *req, const struct http1_write *opt) {
     struct http2_nvs nvs = {.n = 0};
     bool websocket = opt->upgrade.n > 0; /* RFC 8441 */
-    http2_nv_put(&nvs, SLICE(":method"), websocket ? SLICE("CONNECT") : req->method);
+    void (*put)(struct http2_nvs *, struct slice, struct slice) = req->never ? http2_nv_secret : http2_nv_put;
+    put(&nvs, SLICE(":method"), websocket ? SLICE("CONNECT") : req->method);
     if (websocket)
-        http2_nv_put(&nvs, SLICE(":protocol"), WEBSOCKET_NAME);
-    http2_nv_put(&nvs, SLICE(":scheme"), SLICE("https"));
-    http2_nv_put(&nvs, SLICE(":authority"), opt->host);
-    http2_nv_put(&nvs, SLICE(":path"), req->origin);
+        put(&nvs, SLICE(":protocol"), WEBSOCKET_NAME);
+    put(&nvs, SLICE(":scheme"), SLICE("https"));
+    put(&nvs, SLICE(":authority"), opt->host);
+    put(&nvs, SLICE(":path"), req->origin);
     for (size_t i = 0; i < req->nfields; i++) {
         const struct http_field *f = &req->fields[i];
         if (!http2_request_keeps(req, websocket, f))
             continue;
         if (!http_is_token(f->name) || !http_is_value(f->value))
             return ERR_PARSE;
-        http2_nv_put(&nvs, f->name, f->value);
+        http2_nv_field(&nvs, f);
     }
     if (req->te_trailers)
         http2_nv_put(&nvs, SLICE("te"), SLICE("trailers"));

@@ -58,12 +58,11 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t nname,
                      const uint8_t *value, size_t nvalue, uint8_t flags, void *arg) {
     struct up2_stream *s = find(session, frame->hd.stream_id);
-    (void)flags;
     (void)arg;
     if (!s || !s->events)
         return 0;
     int r = http2_list_add(s->phase == UP2A_HEAD ? &s->list : &s->trailers, slice_make(name, nname),
-                           slice_make(value, nvalue));
+                           slice_make(value, nvalue), flags & NGHTTP2_NV_FLAG_NO_INDEX);
     return r ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
@@ -79,10 +78,10 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 
 /* Is what lies in the list a head of 1xx? */
 static bool is_interim(const struct http2_list *list) {
-    struct slice name, value;
+    struct http_field f;
     size_t at = 0;
-    return http2_list_next(list, &at, &name, &value) && slice_eq(name, SLICE(":status")) &&
-           slice_starts(value, SLICE("1"));
+    return http2_list_next(list, &at, &f) && slice_eq(f.name, SLICE(":status")) &&
+           slice_starts(f.value, SLICE("1"));
 }
 
 static void stream_headers(struct up2_stream *s, bool ended) {

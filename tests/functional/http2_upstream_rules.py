@@ -1,7 +1,9 @@
 """RFC 9113, section by section: what the rules say of a client, held against exeat towards an upstream."""
 import struct
+import subprocess
 
 import client
+import exeat
 import h2
 import tap
 from h2server import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, FrameServer, Frames, GOAWAY, HEADERS, OK, PING,
@@ -339,6 +341,49 @@ def a_server_whose_first_frame_is_not_its_settings(t):
     ''' % len(PREFACES), resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
     tap.equal(r.reports, [502] * len(PREFACES))
     tap.ok(all(end in (1, 6) for end in ends), ends)
+
+
+@tap.test
+def what_is_never_to_be_indexed_stays_so_on_its_way_in_both_directions(t):
+    # RFC 7541, 6.2.3, with hpack of the Python that the sandbox has
+    def never(name, value):
+        return b"\x10" + field(name, value)[1:]
+    blocks = []
+    def serve(f, _number):
+        while True:
+            kind, flags, stream, block = f.read()
+            if kind == HEADERS:
+                blocks.append(block)
+            if flags & END_STREAM:
+                f.frame(HEADERS, END_HEADERS, stream, OK + never(b"x-key", b"10") + field(b"x-one", b"1") + never(b"x-two", b"2"))
+                f.frame(HEADERS, END_HEADERS | END_STREAM, stream, field(b"x-three", b"3") + never(b"x-four", b"4"))
+    r, _ = against(t, serve, '''
+        c, never = h2("a.test"), []
+        decode = c.decoder.decode
+        def noting(block):
+            fields = decode(block)
+            never.extend(str(f[0]) for f in fields if not f.indexable)
+            return fields
+        c.decoder.decode = noting
+        def block(fields):
+            kinds = {True: hpack.NeverIndexedHeaderTuple, False: hpack.HeaderTuple}
+            return c.encoder.encode([kinds[n in secret](n, v) for n, v in fields])
+        c.block = block
+        for i, secret in enumerate([(), ("b", "d", "cookie"), ("b", "d", ":path", "f")]):
+            new = str(i) * 40     # short cookies the library itself does not index
+            s = c.request("/ok" + new, method="POST", end=False, fields=[(n, new) for n in ("a", "b", "c", "d", "cookie")])
+            c.data(s, b"body")
+            c.headers(s, [("e", new), ("f", new)])
+            a = c.answer(s)
+            report(a.status, a.whole, never)
+            del never[:]
+    ''')
+    tap.equal(r.reports, [[200, True, ["x-key", "x-two", "x-four"]]] * 3)
+    program = ("import hpack, sys\nd = hpack.Decoder()\nfor line in sys.stdin:\n"
+               "    print(*[str(f[0]) for f in d.decode(bytes.fromhex(line)) if not f.indexable])")
+    decoded = subprocess.run(["python3", "-c", program], input="".join(b.hex() + "\n" for b in blocks), env=exeat.environment("/"),
+                             check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
+    tap.equal(decoded.split("\n")[:-1], ["", "", "b d cookie", "", ":method :scheme :authority :path b d", "f"])
 
 
 if __name__ == "__main__":

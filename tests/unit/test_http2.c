@@ -20,7 +20,7 @@ static void fill(struct http2_list *list, struct slice text) {
     while (text.n) {
         slice_cut(text, '|', &field, &text);
         slice_cut(field, ' ', &name, &value);
-        assert_int_equal(http2_list_add(list, name, value), 0);
+        assert_int_equal(http2_list_add(list, name, value, false), 0);
     }
 }
 
@@ -33,6 +33,57 @@ static enum http_refusal request(struct slice text, bool ended, struct buf *out,
     about->method = SLICE_NONE; /* it lay in the list */
     http2_list_clear(&list);
     return refusal;
+}
+
+/* Names that begin with '!' are never to be indexed; those that are so in the end, of the head that the list means. */
+static const struct {
+    const char *in, *marked; /* with their places behind Host */
+} marked[] = {
+    {"a 1|b 2|", ""},
+    {"a 1|!b 2|c 3|", "2:b=2|"},
+    {"a 1|!a 1|a 1|", "2:a=1|"},
+    {"!host a.test|!b 2|", "0:host=a.test|1:b=2|"},
+    {"cookie x=1|!a 1|!cookie y=2|b 2|", "1:a=1|3:cookie=x=1; y=2|"},
+    {"!cookie x=1|cookie y=2|b 2|", "2:cookie=x=1; y=2|"},
+};
+
+static void fill_marked(struct http2_list *list, struct slice text) {
+    struct slice field, name, value;
+    while (text.n) {
+        slice_cut(text, '|', &field, &text);
+        slice_cut(field, ' ', &name, &value);
+        bool never = slice_starts(name, SLICE("!"));
+        assert_int_equal(http2_list_add(list, slice_from(name, never), value, never), 0);
+    }
+}
+
+/* RFC 7541 6.2.3. */
+static void test_never_indexed(void **state) {
+    static const char *const pseudos[] = {REQUEST, ":method GET|:scheme https|:authority a.test|!:path /x|"};
+    static struct http1_request req;
+    (void)state;
+    for (size_t i = 0; i < 2 * ROWS(marked); i++) {
+        struct http2_list list;
+        struct http2_request about;
+        struct buf out, seen;
+        http2_list_init(&list);
+        buf_init(&out, HTTP1_HEAD_MAX);
+        buf_init(&seen, HTTP1_HEAD_MAX);
+        fill_marked(&list, slice_str(pseudos[i % 2]));
+        fill_marked(&list, slice_str(marked[i / 2].in));
+        assert_int_equal(http2_request_head(&list, true, KEY, &out, &about), HTTP_REFUSED_NOT);
+        assert_int_equal(http1_request_parse(&req, buf_slice(&out)), 0);
+        bool pseudo = http2_list_marks(&list, req.fields, req.nfields);
+        assert_int_equal(pseudo, i % 2 || req.fields[0].never);
+        for (size_t k = 0; k < req.nfields; k++)
+            if (req.fields[k].never)
+                buf_printf(&seen, "%zu:%.*s=%.*s|", k, SLICE_ARG(req.fields[k].name),
+                           SLICE_ARG(req.fields[k].value));
+        assert_true(slice_eq(buf_slice(&seen), slice_str(marked[i / 2].marked)));
+        buf_release(&seen);
+        buf_release(&out);
+        http2_list_clear(&list);
+    }
 }
 
 /* list, does it end the stream, the head that it means */
@@ -149,15 +200,16 @@ static void test_limits(void **state) {
     static char value[HTTP2_LIST_MAX];
     memset(value, 'v', sizeof value);
     fill(&list, SLICE(REQUEST));
-    assert_int_equal(http2_list_add(&list, SLICE("x"), slice_make(value, sizeof value - list.size - 33)), 0);
+    assert_int_equal(
+        http2_list_add(&list, SLICE("x"), slice_make(value, sizeof value - list.size - 33), false), 0);
     assert_int_equal(list.refusal, HTTP_REFUSED_NOT);
     assert_int_equal(list.size, HTTP2_LIST_MAX);
-    assert_int_equal(http2_list_add(&list, SLICE("y"), SLICE_NONE), 0);
+    assert_int_equal(http2_list_add(&list, SLICE("y"), SLICE_NONE, false), 0);
     assert_int_equal(list.refusal, HTTP_REFUSED_TOO_LONG);
     http2_list_clear(&list);
     for (unsigned i = 0; i <= HTTP2_LIST_FIELDS; i++) {
         assert_int_equal(list.refusal, HTTP_REFUSED_NOT);
-        assert_int_equal(http2_list_add(&list, SLICE("x"), SLICE("1")), 0);
+        assert_int_equal(http2_list_add(&list, SLICE("x"), SLICE("1"), false), 0);
     }
     assert_int_equal(list.refusal, HTTP_REFUSED_TOO_MANY);
     http2_list_clear(&list);
@@ -339,6 +391,7 @@ static void test_guard_earned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_never_indexed),
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_malformed_requests),
         cmocka_unit_test(test_limits),
