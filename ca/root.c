@@ -277,6 +277,12 @@ static EVP_PKEY *read_own_key(struct slice der) {
     return key;
 }
 
+/* The traditional form says so in its head. OpenSSL, which does not know the cipher's old name (openssl.h), asks for no pass phrase. */
+static bool says_encrypted(struct slice pem) {
+    static const char line[] = "Proc-Type: 4,ENCRYPTED";
+    return pem.n && memmem(pem.p, pem.n, line, sizeof line - 1);
+}
+
 static EVP_PKEY *read_key(struct slice pem, bool *encrypted) {
     unsigned char *der = NULL;
     long n = 0;
@@ -288,6 +294,7 @@ static EVP_PKEY *read_key(struct slice pem, bool *encrypted) {
     if (bio && !key && BIO_reset(bio) == 1)
         key = PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, encrypted);
     BIO_free(bio);
+    *encrypted |= says_encrypted(pem);
     return key;
 }
 
