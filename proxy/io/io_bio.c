@@ -83,7 +83,10 @@ void io_raw_push(struct io *io) {
     int one = 1;
     size_t taken;
     if (buf_len(&io->held) > 0) {
-        if (io_raw_send(io, SLICE_NONE, &taken) == ERR_AGAIN || buf_len(&io->held) > 0)
+        int r = io_raw_send(io, SLICE_NONE, &taken);
+        if (r && r != ERR_AGAIN)
+            buf_release(&io->held); /* the next read or write says why */
+        else if (buf_len(&io->held) > 0)
             io_want_write(io);
         return;
     }

@@ -139,6 +139,24 @@ static void test_tickets_go_along(void **state) {
     close_pair(&a, &b);
 }
 
+/* … which who has reset the connection does not get: the loop does not try for ever. */
+static void test_tickets_for_nobody(void **state) {
+    struct end a, b;
+    (void)state;
+    open_tls(&a, &b);
+    io_pause(b.io);
+    io_cut(a.io, true);
+    a.io = NULL;
+    turn(5);
+    assert_int_equal(io_flush(b.io), 0);
+    turn(5);
+    assert_false(event_pending(&b.io->wr, EV_WRITE, NULL));
+    io_resume(b.io);
+    turn(5);
+    assert_true(b.ended);
+    close_pair(&a, &b);
+}
+
 static void test_tls_garbage(void **state) {
     struct end a, b;
     (void)state;
@@ -371,6 +389,7 @@ int main(void) {
         cmocka_unit_test(test_end_behind),
         cmocka_unit_test(test_gathers),
         cmocka_unit_test(test_tickets_go_along),
+        cmocka_unit_test(test_tickets_for_nobody),
         cmocka_unit_test(test_tls_garbage),
         cmocka_unit_test(test_tls_refused),
         cmocka_unit_test(test_clear_before_tls),
