@@ -1,5 +1,6 @@
 """Bodies of any length pass in bounded memory: who is slow on one side slows the other down, and nobody else."""
 import os
+import socket
 import struct
 import threading
 
@@ -40,6 +41,8 @@ def memory(pid):
 
 
 def endless(connection, request):
+    # what the kernel holds of it is little: its memory is one for the machine, and other tests want some
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
     connection.read_body(request)
     connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")
     block = b"x" * MIB
