@@ -153,6 +153,12 @@ static const struct refusal refusals[] = {
     [HTTP_REFUSED_CHUNK_EXTENSION] = {"chunk-extension", "a malformed or over-long chunk extension", 400},
     [HTTP_REFUSED_TRAILER] = {"trailer", "a malformed or over-long trailer section", 400},
     [HTTP_REFUSED_UPGRADED] = {"upgraded", "the server switches protocols without having been asked to", 400},
+    [HTTP_REFUSED_UPGRADE_MISSING] =
+        {"upgrade-missing", "the server switches protocols without saying to which (101 without Upgrade)",
+         400},
+    [HTTP_REFUSED_SWITCHED] = {"switched",
+                               "the server switches protocols by a status that HTTP/2 does not have (101)",
+                               400},
     [HTTP_REFUSED_PSEUDO] = {"pseudo-header",
                              "a pseudo-header field is missing, repeated, unknown or out of place", 400},
     [HTTP_REFUSED_NAME_CASE] = {"field-name-case", "upper case in the name of an HTTP/2 field", 400},

@@ -149,6 +149,8 @@ enum http_refusal {
     HTTP_REFUSED_CHUNK_EXTENSION, /* chunk extension malformed or over-long */
     HTTP_REFUSED_TRAILER,         /* trailer section malformed or over-long */
     HTTP_REFUSED_UPGRADED,        /* answers: 101 though nothing was asked to be upgraded */
+    HTTP_REFUSED_UPGRADE_MISSING, /* answers: 101 without Upgrade */
+    HTTP_REFUSED_SWITCHED,        /* HTTP/2, answers: 101, which it does not have */
     HTTP_REFUSED_PSEUDO,         /* HTTP/2: a pseudo-header field is missing, repeated, unknown or too late */
     HTTP_REFUSED_NAME_CASE,      /* HTTP/2: upper case in a name */
     HTTP_REFUSED_VALUE_SPACE,    /* HTTP/2: a space or tab at an end of a value */

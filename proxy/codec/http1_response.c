@@ -59,8 +59,10 @@ static enum http_refusal response_parse(struct http1_response *resp, struct slic
     if (refusal)
         return refusal;
     if (resp->status == 101) {
-        if (!upgrade_asked || !section.upgrade)
+        if (!upgrade_asked)
             return HTTP_REFUSED_UPGRADED;
+        if (!section.upgrade)
+            return HTTP_REFUSED_UPGRADE_MISSING;
         resp->upgrade = section.upgrade->value;
     }
     resp->interim = resp->status < 200 && resp->status != 101;

@@ -351,7 +351,7 @@ enum http_refusal http2_response_head(const struct http2_list *list, bool ended,
     if (text.n != 3 || !slice_u64(text, 999, &status) || status < 100)
         return HTTP_REFUSED_STATUS_LINE;
     if (status == 101) /* there is no such thing in HTTP/2 (RFC 9113 8.6) */
-        return HTTP_REFUSED_UPGRADED;
+        return HTTP_REFUSED_SWITCHED;
     bool granted = proof.n && status >= 200 && status < 300 && !ended;
     put_status(out, (unsigned)status, granted, proof);
     size_t at = p.at;

@@ -230,7 +230,7 @@ static const struct {
     {":status 304|etag x|", true, "HTTP/1.1 304 \r\netag: x\r\n\r\n", HTTP_REFUSED_NOT},
     {":status 204|", false, "HTTP/1.1 204 No Content\r\n\r\n", HTTP_REFUSED_NOT},
     {":status 103|link x|", false, "HTTP/1.1 103 \r\nlink: x\r\n\r\n", HTTP_REFUSED_NOT},
-    {":status 101|", false, NULL, HTTP_REFUSED_UPGRADED},
+    {":status 101|", false, NULL, HTTP_REFUSED_SWITCHED},
     {":status 99|", false, NULL, HTTP_REFUSED_STATUS_LINE},
     {":status 2000|", false, NULL, HTTP_REFUSED_STATUS_LINE},
     {":status 20x|", false, NULL, HTTP_REFUSED_STATUS_LINE},

@@ -118,13 +118,14 @@ def a_101_that_does_not_fit_is_a_bad_answer(t):
             "h2c": good.replace(b"Upgrade: websocket", b"Upgrade: h2c"),
             "two": good.replace(b"Upgrade: websocket", b"Upgrade: websocket\r\nUpgrade: h2c"),
             "second": good.replace(b"Upgrade: websocket", b"Upgrade: h2c\r\nUpgrade: websocket"),
+            "bare": good.replace(b"Upgrade: websocket\r\n", b""),
             "connection": good.replace(b"Connection: Upgrade\r\n", b""),
             "old": good.replace(b"HTTP/1.1", b"HTTP/1.0"),
         }[how] + b"SECRET-FRAME")
         connection.recv()
         connection.close()
 
-    kinds = ["accept", "none", "h2c", "two", "second", "connection", "old"]
+    kinds = ["accept", "none", "h2c", "two", "second", "connection", "old", "bare"]
     r, server = through(t, '''
         for how in %r:
             a = ask(tls("a.test"), target="/ok/" + how).answer()
@@ -133,6 +134,8 @@ def a_101_that_does_not_fit_is_a_bad_answer(t):
     tap.equal(r.reports, [[how, 502, False] for how in kinds])
     tap.equal(len(server.requests), len(kinds))
     tap.equal([o["status"] for o in r.outcomes()], [502] * len(kinds))
+    tap.equal([o["reason"] for o in r.outcomes()], ["the upstream's answer does not fit the WebSocket handshake"] * 7 + [
+        "the upstream's answer is malformed: the server switches protocols without saying to which (101 without Upgrade)"])
 
 
 @tap.test
