@@ -104,7 +104,7 @@ static struct io *conn_detach(struct conn *conn) {
     engine->stats.connections--;
     conn->next = engine->dead_conns;
     engine->dead_conns = conn;
-    engine_conn_gone(engine);
+    engine_settle(engine);
     return io;
 }
 

@@ -184,6 +184,7 @@ static void h2_over(struct xchg *x, bool whole) {
 }
 
 const struct xchg_client h2_client = {
+    .http2 = true,
     .head = h2_head,
     .own = h2_own,
     .tunnel = h2_tunnel,

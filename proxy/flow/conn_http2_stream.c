@@ -180,21 +180,24 @@ static void stream_feed_end(struct h2_stream *stream) {
     xchg_body_end(stream->x, trailers, n);
 }
 
+static void stream_feed_piece(struct h2_stream *stream) {
+    char piece[STREAM_PIECE]; /* `in` may go while the exchange has it */
+    struct slice part = slice_sub(buf_slice(&stream->in), 0, sizeof piece);
+    memcpy(piece, part.p, part.n);
+    buf_consume(&stream->in, part.n);
+    if (stream->state != H2S_CLOSED)
+        nghttp2_session_consume_stream(stream->h2->session, stream->id, part.n);
+    xchg_body(stream->x, slice_make(piece, part.n));
+}
+
 void h2_stream_feed(struct h2_stream *stream) {
     struct h2 *h2 = stream->h2;
     if (stream->feeding)
         return; /* further up the stack, which goes on */
     stream->feeding = true;
     h2->busy++;
-    while (stream->wanted && buf_len(&stream->in)) {
-        char piece[STREAM_PIECE]; /* `in` may go while the exchange has it */
-        struct slice part = slice_sub(buf_slice(&stream->in), 0, sizeof piece);
-        memcpy(piece, part.p, part.n);
-        buf_consume(&stream->in, part.n);
-        if (stream->state != H2S_CLOSED)
-            nghttp2_session_consume_stream(h2->session, stream->id, part.n);
-        xchg_body(stream->x, slice_make(piece, part.n));
-    }
+    while (stream->wanted && buf_len(&stream->in))
+        stream_feed_piece(stream);
     if (buf_len(&stream->in) == 0)
         buf_trim(&stream->in);
     if (stream->wanted && stream->ended && buf_len(&stream->in) == 0)
@@ -202,6 +205,17 @@ void h2_stream_feed(struct h2_stream *stream) {
     stream->feeding = false;
     h2->busy--;
     h2_pump(h2);
+}
+
+/* Request and answer have passed whole, and the session forgets the stream: what the exchange had no room for, HTTP2_WINDOW bytes
+ * at most, is handed over all the same. */
+static void stream_hand_over(struct h2_stream *stream) {
+    stream->feeding = true;
+    while (stream->state == H2S_BODY && buf_len(&stream->in))
+        stream_feed_piece(stream);
+    if (stream->state == H2S_BODY)
+        stream_feed_end(stream);
+    stream->feeding = false;
 }
 
 /* A client that is sending does not look at once: curl takes a reset that comes with the answer for a failure and
@@ -363,6 +377,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, id);
     if (!stream)
         return 0;
+    if (error == NGHTTP2_NO_ERROR && stream->ended && stream->phase == H2A_SENT)
+        stream_hand_over(stream);
     h2_stream_enter(stream, H2S_CLOSED);
     if (stream->x) {
         h2_stream_broken(stream);

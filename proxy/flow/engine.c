@@ -159,10 +159,17 @@ static void box_close_listeners(struct box *box) {
     box->nlisteners = 0;
 }
 
-static void box_free(struct box *box) {
-    box_close_listeners(box);
+/* All that is under way ends. */
+static void box_cut(struct box *box) {
     while (box->conns)
         conn_close(box->conns);
+    while (box->tails)
+        xchg_conn_gone(box->tails);
+}
+
+static void box_free(struct box *box) {
+    box_close_listeners(box);
+    box_cut(box);
     engine_reap(box->engine);
     upstream_pool_free(box->pool);
     io_memory_drop(box->memory);
@@ -384,8 +391,9 @@ void engine_remove_sandbox(struct engine *engine, uint64_t id) {
 
 /* ---- draining ---- */
 
-void engine_conn_gone(struct engine *engine) {
-    if (engine->draining && engine->stats.connections == 0 && engine->drain_done)
+void engine_settle(struct engine *engine) {
+    if (engine->draining && engine->stats.connections == 0 && engine->stats.exchanges == 0 &&
+        engine->drain_done)
         event_active(&engine->drain_timer, EV_TIMEOUT, 0);
 }
 
@@ -396,8 +404,7 @@ static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     engine->cutting = true;
     for (struct box *box = engine->boxes; box; box = box->next)
-        while (box->conns)
-            conn_close(box->conns);
+        box_cut(box);
     engine_reap(engine);
     engine->drain_done = NULL;
     if (done)
@@ -420,7 +427,7 @@ void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), v
                 conn_linger(conn, 0);
         }
     event_add(&engine->drain_timer, &tv);
-    engine_conn_gone(engine);
+    engine_settle(engine);
 }
 
 void engine_stats(const struct engine *engine, struct engine_stats *out) {

@@ -48,6 +48,8 @@ struct box {
     size_t nlisteners;
     struct conn *conns;
     size_t nconns;
+    struct xchg *tails; /* exchanges whose clients have gone on (xchg.h) */
+    size_t ntails;
     size_t held;         /* bytes of bodies that wait to be judged */
     struct why *why;     /* its last decisions */
     struct shown *shown; /* objects of git's that it may ask for */
@@ -99,7 +101,7 @@ bool box_takes(struct box *box, const struct verdict *v, unsigned *wait_s);
 /* Something was turned away for a limit of the sandbox's: recorded once in a while. */
 void box_shed(struct box *box, const char *code, const char *why);
 
-/* A connection has gone: may a drain be over, may accepting go on? */
-void engine_conn_gone(struct engine *engine);
+/* A connection has gone, or the tail of an exchange: may a drain be over? */
+void engine_settle(struct engine *engine);
 
 #endif

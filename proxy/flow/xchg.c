@@ -18,7 +18,8 @@
 
 #define XCHG_SPARE 64
 
-static const char *const xchg_state_names[] = {"judge", "section", "credential", "connect", "relay", "over"};
+static const char *const xchg_state_names[] = {"judge", "section", "credential", "connect",
+                                               "relay", "tail",    "over"};
 _Static_assert(sizeof xchg_state_names / sizeof *xchg_state_names == XCHG_STATES, "a name for each state");
 
 void xchg_enter(struct xchg *x, enum xchg_state state) {
@@ -27,7 +28,8 @@ void xchg_enter(struct xchg *x, enum xchg_state state) {
         [XCHG_SECTION] = 1 << XCHG_CREDENTIAL | 1 << XCHG_CONNECT | 1 << XCHG_OVER,
         [XCHG_CREDENTIAL] = 1 << XCHG_CONNECT | 1 << XCHG_OVER,
         [XCHG_CONNECT] = 1 << XCHG_RELAY | 1 << XCHG_OVER,
-        [XCHG_RELAY] = 1 << XCHG_CONNECT | 1 << XCHG_OVER,
+        [XCHG_RELAY] = 1 << XCHG_CONNECT | 1 << XCHG_TAIL | 1 << XCHG_OVER,
+        [XCHG_TAIL] = 1 << XCHG_OVER,
     };
     assert(legal[x->state] & 1 << state);
     log_debug("xchg %s: %s -> %s", x->decision.id.text, xchg_state_names[x->state], xchg_state_names[state]);
@@ -133,7 +135,7 @@ static struct slice xchg_rule_text(const struct xchg *x, char *memory, size_t ca
 /* What is spoken on either side; the client's is known as soon as its target is. */
 static void xchg_protocols(const struct xchg *x, struct record *r) {
     bool websocket = x->status == 101;
-    if (x->conn->h2)
+    if (x->client->http2)
         r->protocol = websocket ? SLICE("h2+websocket") : SLICE("h2");
     else if (x->target.host.n && x->req.minor == 0)
         r->protocol = SLICE("http/1.0");
@@ -172,9 +174,10 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
 }
 
 static void xchg_record_outcome(struct xchg *x) {
+    uint64_t unsent = x->link && x->server ? x->server->unsent(x) : 0;
     struct record r = {
         .status = x->status,
-        .sent = x->sent,
+        .sent = x->sent - (unsent < x->sent ? unsent : x->sent),
         .received = x->received,
         .has = RECORD_HAS_SENT | RECORD_HAS_RECEIVED | (x->status ? RECORD_HAS_STATUS : 0),
         .upstream = slice_str(x->peer),
@@ -190,8 +193,49 @@ static void xchg_record_outcome(struct xchg *x) {
 
 /* ---- the end ---- */
 
+/* The client has all of its answer, and all of its request was taken: what is left is between exeat and the server. */
+static void xchg_part(struct xchg *x) {
+    xchg_enter(x, XCHG_TAIL);
+    x->slot = &x->box->tails;
+    x->next = *x->slot;
+    if (x->next)
+        x->next->slot = &x->next;
+    *x->slot = x;
+    x->box->ntails++;
+    x->server->listen(x, true); /* for its end */
+    x->client->over(x, true);
+    x->conn = NULL;
+    x->stream = NULL;
+}
+
+static void xchg_leave_tails(struct xchg *x) {
+    *x->slot = x->next;
+    if (x->next)
+        x->next->slot = x->slot;
+    x->box->ntails--;
+}
+
+/* A server that answers well before it has read all may read on: the request goes on being passed up; so does one direction of
+ * a WebSocket. */
+static bool xchg_reads_on(const struct xchg *x) {
+    bool may = x->status == 101 || (x->up_keep && x->status < 300 && !x->upgrade_key.n);
+    return x->send_phase == SEND_BODY && may;
+}
+
+void xchg_settle(struct xchg *x) {
+    if ((x->state != XCHG_RELAY && x->state != XCHG_TAIL) || x->answer_phase != ANSWER_WHOLE ||
+        xchg_reads_on(x))
+        return;
+    bool sent = x->server->sent(x); /* or it has failed */
+    if (sent || x->send_phase != SEND_ALL)
+        xchg_end(x, true);
+    else if (x->state == XCHG_RELAY && !x->errands && x->box->ntails < XCHG_TAILS)
+        xchg_part(x);
+}
+
 void xchg_end(struct xchg *x, bool whole) {
     struct engine *engine = x->box->engine;
+    bool parted = x->state == XCHG_TAIL;
     if (x->state == XCHG_OVER)
         return;
     if (!x->internal) {
@@ -201,6 +245,8 @@ void xchg_end(struct xchg *x, bool whole) {
         xchg_record_outcome(x);
     }
     xchg_enter(x, XCHG_OVER);
+    if (parted)
+        xchg_leave_tails(x);
     vault_cancel(&x->ask);
     secret_release(&x->inject);
     if (x->attempt)
@@ -227,7 +273,10 @@ void xchg_end(struct xchg *x, bool whole) {
     engine->stats.exchanges--;
     x->next = engine->dead_xchgs;
     engine->dead_xchgs = x;
-    x->client->over(x, whole);
+    if (parted)
+        engine_settle(engine);
+    else
+        x->client->over(x, whole);
 }
 
 void xchg_client_gone(struct xchg *x, const char *code, const char *why) {

@@ -8,13 +8,18 @@
  *         |                 |
  *         |          XCHG_CONNECT     the upstream is found, connected to, verified
  *         |                 |
- *         |          XCHG_RELAY       the request goes up, the answer comes down
- *         |                 |
- *         +--------> XCHG_OVER        outcome recorded, everything given back; the struct waits for engine_reap
+ *         |          XCHG_RELAY ----> XCHG_TAIL   answered; the end of the request, taken from the client, waits for the
+ *         |                 |             |       server to take it
+ *         +--------> XCHG_OVER <----------+       outcome recorded, everything given back; the struct waits for engine_reap
  *
  * xchg_enter() is the one writer of the state. The verdict is recorded on leaving JUDGE, SECTION or CREDENTIAL for
  * CONNECT or for a refusal: before a byte goes upstream. The outcome is recorded by xchg_end(), which every path
  * comes to, once.
+ *
+ * A server may answer before it has read the request, and read on (RFC 9112 9.3, RFC 9113 8.1). The client has all then,
+ * may go on or go away, and what was taken of it is not lost: in TAIL the exchange has no client any more (`conn` is
+ * NULL), is one of the sandbox's `tails`, and ends when all has gone, when the server closes or resets, or when its
+ * deadline passes.
  *
  * Within RELAY two lives run beside each other, as an answer may come while the request is still going up: what went up
  * (enum xchg_send_phase) and how far the answer is (enum xchg_answer_phase).
@@ -44,6 +49,9 @@ struct gitgate;
 struct lfsgate;
 struct putgate;
 
+/* So many exchanges of a sandbox may be in XCHG_TAIL; those beyond keep their clients waiting instead. */
+#define XCHG_TAILS 256
+
 /* A request's body is kept for a second try up to this length. */
 #define XCHG_REPLAY_MAX 65536
 
@@ -53,6 +61,7 @@ enum xchg_state {
     XCHG_CREDENTIAL,
     XCHG_CONNECT,
     XCHG_RELAY,
+    XCHG_TAIL,
     XCHG_OVER,
     XCHG_STATES
 };
@@ -96,6 +105,7 @@ enum xchg_answer_phase {
 
 /* What an exchange asks of the transport that carries it to the client. */
 struct xchg_client {
+    bool http2;
     /* Heads. `resp` is the upstream's; interim ones (1xx) may come before the last. Negative: it can't be written. */
     int (*head)(struct xchg *x, const struct http1_response *resp);
     /* An answer of exeat's own, whole. `more` are fields. */
@@ -141,18 +151,21 @@ struct xchg_server {
     void (*listen)(struct xchg *x, bool on);
     /* xchg_upstream_late() in so many ms, unless it is said again before. */
     void (*deadline)(struct xchg *x, unsigned ms);
-    /* Is all that was written on its way? */
-    bool (*sent)(const struct xchg *x);
+    /* Is all that was written on its way? What can go now goes. If not, xchg_upstream_drained() follows. */
+    bool (*sent)(struct xchg *x);
+    /* Bytes of the body that were written and have not left. */
+    uint64_t (*unsent)(const struct xchg *x);
 };
 
 struct xchg {
-    struct conn *conn;
+    struct conn *conn; /* NULL in XCHG_TAIL */
     struct box *box;
     const struct xchg_client *client;
     const struct xchg_server *server; /* of `link` */
     enum xchg_state state;
-    void *stream;      /* the transport's own: which of its exchanges is this? (HTTP/2) */
-    struct xchg *next; /* of spare or dead ones */
+    void *stream;       /* the transport's own: which of its exchanges is this? (HTTP/2) */
+    struct xchg *next;  /* of spare or dead ones, or of the sandbox's tails */
+    struct xchg **slot; /* … which it is one of: what points to it */
     struct decision decision;
 
     /* the request */
@@ -258,7 +271,7 @@ void xchg_answer_malformed(struct xchg *x, enum http_refusal why);
 /* The connection, or its stream, ended before an answer: once more, if that may be; else the reason says what is known of the
  * request. `unseen`: as in xchg_retry(). */
 void xchg_answer_lost(struct xchg *x, const char *why, bool unseen);
-/* The upstream takes bytes again; it takes no more at all; it let the deadline pass. */
+/* The upstream takes bytes again, or all that there were; it takes no more at all; it let the deadline pass. */
 void xchg_upstream_drained(struct xchg *x);
 void xchg_upstream_deaf(struct xchg *x);
 void xchg_upstream_late(struct xchg *x);
@@ -272,6 +285,9 @@ extern const struct xchg_server xchg_http1, xchg_http2;
 void xchg_enter(struct xchg *x, enum xchg_state state);
 /* The end of every path: outcome, upstream, memory; then client->over. */
 void xchg_end(struct xchg *x, bool whole);
+/* Something has changed: if the answer is whole, and the server is to have no more of the request or has it all, the exchange is
+ * over, or else the client's part in it may be. */
+void xchg_settle(struct xchg *x);
 /* Remembers what went wrong for the outcome; the first one counts. */
 void xchg_trouble(struct xchg *x, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -175,12 +175,7 @@ void xchg_answer_end(struct xchg *x, const struct http_field *trailers, size_t n
     }
     xchg_answer_enter(x, ANSWER_WHOLE);
     x->client->end(x, trailers, n);
-    /* a server that answers well before it has read all may read on: the request goes on being passed up; so does one
-     * direction of a WebSocket */
-    bool may_read_on = x->status == 101 || (x->up_keep && x->status < 300 && !x->upgrade_key.n);
-    bool reads_on = x->send_phase == SEND_BODY && may_read_on;
-    if (x->state == XCHG_RELAY && !reads_on)
-        xchg_end(x, true);
+    xchg_settle(x);
 }
 
 /* ---- the upstream's connection ---- */
@@ -200,7 +195,9 @@ void xchg_answer_lost(struct xchg *x, const char *why, bool unseen) {
 }
 
 void xchg_upstream_drained(struct xchg *x) {
-    if (!x->body_done && x->send_phase != SEND_FAILED && !xchg_upgrade_waits(x))
+    if (x->send_phase == SEND_ALL)
+        xchg_settle(x);
+    else if (!x->body_done && x->send_phase != SEND_FAILED && !xchg_upgrade_waits(x))
         x->client->want_body(x, true);
 }
 
@@ -215,10 +212,14 @@ void xchg_upstream_deaf(struct xchg *x) {
 }
 
 void xchg_upstream_late(struct xchg *x) {
-    if (x->status == 101)
+    if (x->status == 101) {
         xchg_answer_broken(x, 0, "relay-idle", "nothing came from either side for too long");
-    else if (x->answer_phase == ANSWER_WHOLE)
+    } else if (x->answer_phase == ANSWER_WHOLE) {
+        if (x->server->unsent(x))
+            xchg_trouble(x, "upstream-timeout",
+                         "the upstream answered, and took no more of the request in time");
         xchg_end(x, true);
-    else
+    } else {
         xchg_answer_broken(x, 504, "upstream-timeout", "the upstream gave no answer in time");
+    }
 }

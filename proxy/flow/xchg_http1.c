@@ -82,8 +82,15 @@ static void up1_deadline(struct xchg *x, unsigned ms) {
     io_deadline(x->link->io, ms);
 }
 
-static bool up1_sent(const struct xchg *x) {
+static bool up1_sent(struct xchg *x) {
+    if (x->send_phase != SEND_FAILED && io_flush(x->link->io))
+        xchg_send_failed(x);
     return io_queued(x->link->io) == 0;
+}
+
+/* The queue's end is the body's; what stands between its pieces (chunks) counts as if it were of it. */
+static uint64_t up1_unsent(const struct xchg *x) {
+    return io_queued(x->link->io) + x->link->io->dropped;
 }
 
 const struct xchg_server xchg_http1 = {
@@ -96,6 +103,7 @@ const struct xchg_server xchg_http1 = {
     .listen = up1_listen,
     .deadline = up1_deadline,
     .sent = up1_sent,
+    .unsent = up1_unsent,
 };
 
 /* ---- the answer: its head ---- */
@@ -195,7 +203,9 @@ static void up1_on_readable(struct io *io) {
     /* the server has had enough of the request, or says what nobody asked for */
     if (x->answer_phase == ANSWER_WHOLE) {
         x->up_keep = false;
-        xchg_end(x, true);
+        /* who ended his side alone may read on, and where he does not it is heard by a reset */
+        if (!(x->state == XCHG_TAIL && r == ERR_EOF && io->end == IO_END_CLEAN))
+            xchg_end(x, true);
         return;
     }
     if (r) {

@@ -49,10 +49,12 @@ static void xchg2_deadline(struct xchg *x, unsigned ms) {
     up2_deadline(x->link, ms);
 }
 
-/* The connection is not the exchange's: whether a stream can be given back is no question. */
-static bool xchg2_sent(const struct xchg *x) {
-    (void)x;
-    return true;
+static bool xchg2_sent(struct xchg *x) {
+    return up2_sent(x->link);
+}
+
+static uint64_t xchg2_unsent(const struct xchg *x) {
+    return up2_unsent(x->link);
 }
 
 const struct xchg_server xchg_http2 = {
@@ -65,6 +67,7 @@ const struct xchg_server xchg_http2 = {
     .listen = xchg2_listen,
     .deadline = xchg2_deadline,
     .sent = xchg2_sent,
+    .unsent = xchg2_unsent,
 };
 
 /* ---- the answer ---- */
@@ -143,6 +146,8 @@ static void on_end(void *arg, const struct http2_list *list) {
 
 static void on_turn(void *arg) {
     struct xchg *x = arg;
+    if (x->state != XCHG_RELAY)
+        return;
     x->client->flush(x);
     if (x->state == XCHG_RELAY && x->client->full(x))
         up2_listen(x->link, false);

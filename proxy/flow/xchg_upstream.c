@@ -336,8 +336,7 @@ void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
     x->server->end(x, trailers, n, x->corked);
     if (x->send_phase == SEND_BODY)
         xchg_send_enter(x, SEND_ALL);
-    if (x->answer_phase == ANSWER_WHOLE)
-        xchg_end(x, true);
+    xchg_settle(x);
 }
 
 void xchg_cut(struct xchg *x) {

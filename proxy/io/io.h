@@ -98,6 +98,7 @@ struct io {
     enum io_end end;         /* set by the io_read that returned ERR_EOF */
     int sys_errno;           /* of the last failed system call */
     uint64_t received, sent; /* bytes above TLS: read by the owner, and taken by socket or TLS */
+    uint64_t dropped;        /* … and written, but lost as writing failed */
 
     /* private */
     enum io_end end_ahead; /* it has come, and the next io_read says so */

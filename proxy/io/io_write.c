@@ -69,6 +69,7 @@ bool io_full(struct io *io) {
 
 static int io_write_failed(struct io *io, int err) {
     io->write_failed = true;
+    io->dropped += buf_len(&io->queue);
     io->clear = 0;
     io_drop_queue(io);
     return err;
@@ -221,8 +222,10 @@ int io_write(struct io *io, struct slice bytes, bool more) {
         r = io_push(io, bytes, more, &taken);
         bytes = slice_from(bytes, taken);
     }
-    if (r && r != ERR_AGAIN)
+    if (r && r != ERR_AGAIN) {
+        io->dropped += bytes.n;
         return r;
+    }
     if (bytes.n && (r = io_enqueue(io, bytes)))
         return r;
     return more ? 0 : io_flush(io);

@@ -31,7 +31,8 @@ static void up2_enter(struct up2 *up, enum up2_state state) {
 void up2_stream_enter(struct up2_stream *s, enum up2_stream_state state) {
     static const uint8_t legal[UP2S_STATES] = {
         [UP2S_UNSENT] = 1 << UP2S_OPEN | 1 << UP2S_LOST,
-        [UP2S_OPEN] = 1 << UP2S_RESET | 1 << UP2S_CLOSED | 1 << UP2S_LOST,
+        [UP2S_OPEN] = 1 << UP2S_SENT | 1 << UP2S_RESET | 1 << UP2S_CLOSED | 1 << UP2S_LOST,
+        [UP2S_SENT] = 1 << UP2S_RESET | 1 << UP2S_CLOSED | 1 << UP2S_LOST,
         [UP2S_RESET] = 1 << UP2S_CLOSED | 1 << UP2S_LOST,
     };
     assert(legal[s->state] & 1 << state);
@@ -49,12 +50,6 @@ void up2_answer_enter(struct up2_stream *s, enum up2_answer_phase phase) {
     s->phase = phase;
 }
 
-void up2_stream_lose(struct up2_stream *s, const char *why, bool unseen) {
-    up2_stream_enter(s, UP2S_LOST);
-    s->why = why;
-    s->unseen = unseen;
-}
-
 void up2_settle(struct up2 *up) {
     if (up->state != UP2_NEW)
         return;
@@ -70,7 +65,7 @@ void up2_stop(struct up2 *up) {
 
 /* Does the session have it? */
 static bool stream_runs(const struct up2_stream *s) {
-    return s->state == UP2S_OPEN || s->state == UP2S_RESET;
+    return s->state == UP2S_OPEN || s->state == UP2S_SENT || s->state == UP2S_RESET;
 }
 
 /* ---- life ---- */
@@ -207,11 +202,16 @@ void up2_stream_tell(struct up2_stream *s) {
     }
 }
 
+/* Both ways have ended, and whoever has the link waits for the second. */
+static bool stream_done(const struct up2_stream *s) {
+    return s->phase == UP2A_TOLD && (s->state == UP2S_SENT || s->state == UP2S_CLOSED);
+}
+
 static void up2_tell(struct up2 *up) {
     up->busy++;
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry)) {
         up2_stream_tell(s);
-        if (s->events && http2_out_drained(&s->out))
+        if (s->events && (http2_out_drained(&s->out) || stream_done(s)))
             s->events->drained(s->arg);
         if (s->events && s->touched)
             s->events->turn(s->arg);
@@ -234,7 +234,7 @@ static void up2_lose(struct up2 *up, const char *why) {
 /* Nobody waits for these any more. */
 static void up2_reset_unowned(struct up2 *up) {
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry)) {
-        if (s->linked || s->state != UP2S_OPEN)
+        if (s->linked || !stream_runs(s) || s->state == UP2S_RESET)
             continue;
         up2_stream_enter(s, UP2S_RESET);
         nghttp2_submit_rst_stream(up->session, NGHTTP2_FLAG_NONE, s->id,
@@ -533,6 +533,8 @@ int up2_data(struct upstream_link *link, struct slice bytes) {
 
 int up2_end(struct upstream_link *link, const struct http_field *trailers, size_t n) {
     struct up2_stream *s = link->http2;
+    if (s->state == UP2S_SENT)
+        return 0; /* with its head */
     if (s->state != UP2S_OPEN)
         return ERR_EOF;
     http2_out_end(&s->out, trailers, n);

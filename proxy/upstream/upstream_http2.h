@@ -41,7 +41,7 @@ struct up2_events {
     void (*turn)(void *arg);
     /* There is no answer, or no more of it. `unseen`: the server is known not to have acted on the request. */
     void (*lost)(void *arg, const char *why, bool unseen);
-    /* The request's body may go on after up2_full. */
+    /* The request's body may go on after up2_full; or its end has gone after the answer's was told, and the link was kept. */
     void (*drained)(void *arg);
     /* The deadline has passed. */
     void (*late)(void *arg);
@@ -59,6 +59,10 @@ int up2_data(struct upstream_link *link, struct slice bytes) MUST_CHECK;
 int up2_end(struct upstream_link *link, const struct http_field *trailers, size_t n);
 void up2_flush(struct upstream_link *link);
 bool up2_full(struct upstream_link *link);
+/* Has the request's end gone? */
+bool up2_sent(const struct upstream_link *link);
+/* Bytes of its body that have not. */
+size_t up2_unsent(const struct upstream_link *link);
 /* Whether the answer may be told; false at first. */
 void up2_listen(struct upstream_link *link, bool on);
 void up2_deadline(struct upstream_link *link, unsigned ms);

@@ -27,15 +27,17 @@ enum up2_state {
 /*
  * One of its streams, as the session has it.
  *
- *     UP2S_UNSENT --> UP2S_OPEN --> UP2S_RESET --> UP2S_CLOSED
- *         |              |  +------------------------^
- *         +--------------+--> UP2S_LOST, from UP2S_RESET too
+ *     UP2S_UNSENT --> UP2S_OPEN --> UP2S_SENT --> UP2S_RESET --> UP2S_CLOSED
+ *                         |             +--------------------------^
+ *                         +--> UP2S_RESET, UP2S_CLOSED
+ *     any but UP2S_CLOSED --> UP2S_LOST
  *
- * up2_stream_enter() is the one writer. The session knows `id` in OPEN and RESET, and in no other.
+ * up2_stream_enter() is the one writer. The session knows `id` in OPEN, SENT and RESET, and in no other.
  */
 enum up2_stream_state {
     UP2S_UNSENT, /* no request was sent */
-    UP2S_OPEN,   /* it was */
+    UP2S_OPEN,   /* its head was handed to the session, and what has come of its body */
+    UP2S_SENT,   /* END_STREAM is out */
     UP2S_RESET,  /* nobody has the link any more, and the server is told so */
     UP2S_CLOSED, /* both ways have ended well, or nobody was to know how */
     UP2S_LOST,   /* … or not: `why` and `unseen` say how */

@@ -171,7 +171,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     /* behind a GOAWAY the library closes what its sender has not acted on as if he had refused it */
     bool refused = error == NGHTTP2_REFUSED_STREAM;
     const char *reset = refused && up->ended[sizeof UP2_ENDED - 1] ? up->ended : coded(reset_words, error);
-    if (s->events && (!whole || !s->out.complete))
+    if (s->events && (!whole || s->state == UP2S_OPEN))
         up2_stream_lose(s, broken ? up->why : reset, refused || http1);
     else
         up2_stream_enter(s, UP2S_CLOSED);
@@ -188,14 +188,42 @@ static void broke_rule(struct up2 *up, const nghttp2_goaway *goaway) {
     snprintf(up->why, sizeof up->why, "%s: %.*s", flood ? UP2_FLOODS : UP2_BROKE_RULES, SLICE_ARG(rule));
 }
 
+/* Who has had the answer's end, and waits for this one, is told. */
+static void stream_sent(struct up2_stream *s) {
+    if (s->state == UP2S_OPEN)
+        up2_stream_enter(s, UP2S_SENT);
+    if (s->phase == UP2A_TOLD)
+        up2_later(s->up);
+}
+
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
     struct up2 *up = arg;
-    (void)session;
+    bool ends = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+                frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+    struct up2_stream *s = ends ? find(session, frame->hd.stream_id) : NULL;
+    if (s)
+        stream_sent(s);
     if (frame->hd.type == NGHTTP2_HEADERS && up->secret)
         up->secret--;
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code && !up->why[0])
         broke_rule(up, &frame->goaway);
     return 0;
+}
+
+void up2_stream_lose(struct up2_stream *s, const char *why, bool unseen) {
+    up2_stream_enter(s, UP2S_LOST);
+    s->why = why;
+    s->unseen = unseen;
+}
+
+bool up2_sent(const struct upstream_link *link) {
+    const struct up2_stream *s = link->http2;
+    return s->state == UP2S_SENT || s->state == UP2S_CLOSED;
+}
+
+size_t up2_unsent(const struct upstream_link *link) {
+    const struct up2_stream *s = link->http2;
+    return buf_len(&s->out.bytes);
 }
 
 static nghttp2_session_callbacks *up2_callbacks(void) {
