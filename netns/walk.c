@@ -19,7 +19,7 @@
 
 /*
  * One level after the other. Its folders' paths below the top stand one behind the other, each with a NUL: threads take them in turn, and
- * add what they find, with the lock. The time goes into the system calls, which are made without it.
+ * add what they find, with the lock. The time goes into opening and reading folders, which is done without it.
  */
 struct walk {
     pthread_mutex_t lock;
