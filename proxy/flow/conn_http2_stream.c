@@ -377,10 +377,15 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, id);
     if (!stream)
         return 0;
-    if (error == NGHTTP2_NO_ERROR && stream->ended && stream->phase == H2A_SENT)
+    bool whole = error == NGHTTP2_NO_ERROR && stream->ended && stream->phase == H2A_SENT;
+    if (whole)
         stream_hand_over(stream);
     h2_stream_enter(stream, H2S_CLOSED);
-    if (stream->x) {
+    if (stream->x && whole) {
+        xchg_client_gone(
+            stream->x, "tails",
+            "too many requests that were answered wait for their upstreams to take what was sent");
+    } else if (stream->x) {
         h2_stream_broken(stream);
         xchg_client_gone(stream->x, "client-reset",
                          error == NGHTTP2_CANCEL ? "the client gave the request up"

@@ -401,8 +401,7 @@ void lfsgate_answer_end(struct xchg *x) {
     struct lfsgate *gate = x->lfs;
     struct errmsg msg = {""};
     size_t refused = 0;
-    upstream_release(x->link, x->send_phase == SEND_ALL && x->up_keep && x->server->sent(x), x->keep_ms);
-    x->link = NULL;
+    xchg_unlink(x, x->send_phase == SEND_ALL && x->up_keep && x->server->sent(x));
     int r = lfs_rewrite(slice_make(gate->answer, gate->n), gate_permit, x, &gate->out, &refused, &msg);
     gate_forget_answer(x);
     if (r) {

@@ -173,11 +173,23 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
     doorgate_record_release(&door);
 }
 
+/* What was written to the upstream's connection and has not left by now never will. */
+static void xchg_count_sent(struct xchg *x) {
+    uint64_t unsent = x->link ? x->server->unsent(x) : 0;
+    x->sent -= unsent < x->sent ? unsent : x->sent;
+}
+
+void xchg_unlink(struct xchg *x, bool reusable) {
+    xchg_count_sent(x);
+    upstream_release(x->link, reusable, x->keep_ms);
+    x->link = NULL;
+}
+
 static void xchg_record_outcome(struct xchg *x) {
-    uint64_t unsent = x->link && x->server ? x->server->unsent(x) : 0;
+    xchg_count_sent(x);
     struct record r = {
         .status = x->status,
-        .sent = x->sent - (unsent < x->sent ? unsent : x->sent),
+        .sent = x->sent,
         .received = x->received,
         .has = RECORD_HAS_SENT | RECORD_HAS_RECEIVED | (x->status ? RECORD_HAS_STATUS : 0),
         .upstream = slice_str(x->peer),

@@ -319,6 +319,8 @@ void xchg_upstream_wish(const struct xchg *x, struct upstream_origin *origin,
 bool xchg_retry(struct xchg *x, bool unseen);
 void xchg_send_body(struct xchg *x, struct slice bytes);
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);
+/* Gives the upstream's connection back before the exchange is over. `reusable`: as upstream_release has it. */
+void xchg_unlink(struct xchg *x, bool reusable);
 /* It is to be refused: the upstream, which has a request without an end, gets nothing more. */
 void xchg_cut(struct xchg *x);
 void xchg_strip(struct xchg *x, struct http_field *fields,

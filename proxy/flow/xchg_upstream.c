@@ -112,8 +112,7 @@ bool xchg_retry(struct xchg *x, bool unseen) {
     log_debug("xchg %s: stale connection, once more", x->decision.id.text);
     if (x->answer_phase == ANSWER_BEGUN)
         xchg_answer_enter(x, ANSWER_AWAITED);
-    upstream_release(x->link, false, 0);
-    x->link = NULL;
+    xchg_unlink(x, false);
     x->retried = true;
     xchg_send_enter(x, SEND_NOTHING);
     x->client->want_body(x, false);
@@ -341,7 +340,6 @@ void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n) {
 
 void xchg_cut(struct xchg *x) {
     if (x->link)
-        upstream_release(x->link, false, 0);
-    x->link = NULL;
+        xchg_unlink(x, false);
     x->up_keep = false;
 }

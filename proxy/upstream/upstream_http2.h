@@ -61,7 +61,7 @@ void up2_flush(struct upstream_link *link);
 bool up2_full(struct upstream_link *link);
 /* Has the request's end gone? */
 bool up2_sent(const struct upstream_link *link);
-/* Bytes of its body that have not. */
+/* Bytes of its body that have not; of a connection that broke, at least so many. */
 size_t up2_unsent(const struct upstream_link *link);
 /* Whether the answer may be told; false at first. */
 void up2_listen(struct upstream_link *link, bool on);

@@ -223,7 +223,10 @@ bool up2_sent(const struct upstream_link *link) {
 
 size_t up2_unsent(const struct upstream_link *link) {
     const struct up2_stream *s = link->http2;
-    return buf_len(&s->out.bytes);
+    const struct up2 *up = s->up;
+    /* a connection that broke has lost its queue, too, whosever streams' bytes were in it */
+    size_t lost = up->state == UP2_BROKEN ? io_queued(up->io) + up->io->dropped : 0;
+    return buf_len(&s->out.bytes) + lost;
 }
 
 static nghttp2_session_callbacks *up2_callbacks(void) {

@@ -1,7 +1,9 @@
 """A server may answer before it has read the request, and read on. The client has all then and goes on, or goes away; what it has
 sent still comes to the server, whole: by HTTP/1.1 and HTTP/2 on either side."""
+import socket
 import struct
 import threading
+import time
 
 import client
 import h2
@@ -200,6 +202,96 @@ def a_server_that_takes_no_more_is_not_waited_for_without_end(t):
 def the_end_of_exeat_is_recorded_with_what_was_sent(t):
     _, outcomes = upload(t, ByTwo(10000, never=True), ONE.replace("hold()", ""))
     tap.equal([(o["status"], o["sent"], o.get("code")) for o in outcomes], [(200, ByTwo.SIZE - 10000, "exeat-ended")])
+
+
+# What no server of these takes: a stream's window is 0, and the answer comes with its settings before anything was sent.
+CLOSED = b"\0\4\0\0\0\0"
+
+# More than exeat keeps the ends of (XCHG_TAILS): the client, who was answered, is not waited with.
+MANY = '''
+    for i in range(5):
+        c = h2("a.test")
+        streams = [c.request("/ok", method="POST", end=False) for _ in range(60)]
+        for s in streams:
+            c.answer(s)
+        for s in streams:
+            c.data(s, b"x" * 1000, end=True)
+        report(c.settle(), [a.reset for a in c.answers.values()] == [None] * 60)
+    hold()
+'''
+
+
+def at_once(f, _number):
+    while True:
+        kind, flags, stream, _ = f.read()
+        if kind == HEADERS:
+            f.answer(stream)
+
+
+@tap.test
+def more_ends_than_are_kept_are_told_as_that(t):
+    up = FrameServer(at_once, CLOSED, tls=pki.leaf("a.test"))
+    t.use(up)
+    r = client.run(POLICY, [h2.CLIENT, MANY], resolve=[up.resolve("a.test")], upstream_ca=pki.ca,
+                   flags=["--time-limit", "answer=10s"], until=lambda records: len([o for o in records if o["event"] == "outcome"]) == 300)
+    tap.equal(r.reports, [[True, True]] * 5)
+    tap.equal(sorted((o["status"], o["sent"], o["code"]) for o in r.outcomes()),
+              [(200, 0, "tails")] * 44 + [(200, 0, "upstream-timeout")] * 256)
+
+
+@tap.test
+def a_batch_that_is_answered_early_was_not_sent(t):
+    def batch(f, _number):
+        while True:
+            kind, _, stream, _ = f.read()
+            if kind == HEADERS:
+                f.answer(stream, body=b'{"objects": []}')
+    up = FrameServer(batch, CLOSED, tls=pki.leaf("a.test"))
+    t.use(up)
+    r = client.run(POLICY, [h2.CLIENT, '''
+        c = h2("a.test")
+        c.get("/ok")
+        report(c.post("/ok/info/lfs/objects/batch", b'{"operation": "download", "objects": []}').status)
+    '''], resolve=[up.resolve("a.test")], upstream_ca=pki.ca)
+    tap.equal((r.reports, [o["sent"] for o in r.outcomes()]), ([200], [0, 0]))
+
+
+class Deaf:
+    """Opens all windows, reads nothing for so long that there is no room left anywhere, and ends its side; then it reads what has come."""
+
+    def __init__(self):
+        self.got = []
+        self.server = FrameServer(self.serve, b"\0\4\x7f\xff\xff\xff", tls=pki.leaf("a.test"))
+
+    def serve(self, f, _number):
+        f.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1 << 30))
+        n = 0
+        while f.read()[0] != HEADERS:
+            pass
+        time.sleep(2)
+        socket.socket.shutdown(f.connection.sock, socket.SHUT_WR)
+        time.sleep(1)
+        try:
+            while True:
+                kind, _, _, payload = f.any()
+                n += len(payload) if kind == DATA else 0
+        finally:
+            self.got.append(n)
+
+
+@tap.test
+def what_waits_with_a_connection_of_http_2_that_breaks_was_not_sent(t):
+    up = Deaf()
+    t.use(up.server)
+    r = client.run(POLICY, [h2.CLIENT, '''
+        c = h2("a.test")
+        s = c.request("/ok", method="POST", end=False)
+        c.push(s, 100000000)
+        report(c.answer(s).status)
+        hold()
+    '''], resolve=[up.server.resolve("a.test")], upstream_ca=pki.ca, until=lambda _: up.got)
+    sent = r.outcomes()[0]["sent"]
+    tap.ok(up.got[0] - 1000 < sent <= up.got[0], "%d sent, %d came" % (sent, up.got[0]))
 
 
 tap.main()
