@@ -272,6 +272,23 @@ def a_client_that_half_closes_still_gets_its_answer(t):
 
 
 @tap.test
+def a_client_that_waits_in_silence_is_asked_for_by_the_kernel(t):
+    # one that is gone, and closed before in good order, would be waited for as long as its server takes
+    r, _ = clear(t, '''
+        c = tcp("a.test")
+        c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
+        c.shut()
+        ours = "%04X" % c.sock.getsockname()[1]
+        timer = None
+        while timer != "02":  # /proc/net/tcp: tr
+            rows = [l.split() for l in open("/proc/net/tcp").read().splitlines()[1:]]
+            timer = next(l[5].split(":")[0] for l in rows if l[2].endswith(":" + ours))
+        report("a keepalive timer", c.answer().body.decode())
+    ''', answer=[("sleep", 1), response(200, "patience")])
+    tap.equal(r.reports, [["a keepalive timer", "patience"]])
+
+
+@tap.test
 def a_client_that_goes_away_ends_the_upstream_s_work(t):
     gone = threading.Event()
 
