@@ -566,13 +566,18 @@ void up2_listen(struct upstream_link *link, bool on) {
         up2_later(s->up);
 }
 
-/* The timer is moved when it fires, not each time. */
+static void stream_arm(struct up2_stream *s, uint64_t ms) {
+    struct timeval tv = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    s->fires = s->due;
+    event_add(&s->timer, &tv);
+}
+
+/* The timer is moved when it fires, not each time; but one that would fire too late is. */
 void up2_deadline(struct upstream_link *link, unsigned ms) {
     struct up2_stream *s = link->http2;
     s->due = ms ? clock_monotonic_ms() + ms : 0;
-    struct timeval tv = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    if (ms && !event_pending(&s->timer, EV_TIMEOUT, NULL))
-        event_add(&s->timer, &tv);
+    if (ms && (!event_pending(&s->timer, EV_TIMEOUT, NULL) || s->due < s->fires))
+        stream_arm(s, ms);
 }
 
 static void on_late(evutil_socket_t fd, short what, void *arg) {
@@ -584,9 +589,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg) {
     if (!s->due || !s->events)
         return;
     if (s->due > now) {
-        struct timeval tv = {.tv_sec = (time_t)((s->due - now) / 1000),
-                             .tv_usec = (suseconds_t)((s->due - now) % 1000) * 1000};
-        event_add(&s->timer, &tv);
+        stream_arm(s, s->due - now);
         return;
     }
     s->due = 0;

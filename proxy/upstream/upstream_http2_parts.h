@@ -73,7 +73,8 @@ struct up2_stream {
     enum up2_answer_phase phase;
     int32_t id; /* see above */
     struct event timer;
-    uint64_t due; /* monotonic ms, 0: none */
+    uint64_t due;   /* monotonic ms, 0: none */
+    uint64_t fires; /* … when the timer does, if it is pending */
     struct http2_out out;
     struct http2_list list; /* the head under way or waiting */
     struct http2_list trailers;

@@ -4,7 +4,7 @@ import struct
 import h2
 import tap
 import websocket
-from h2server import DATA, END_HEADERS, HEADERS, OK, RST_STREAM
+from h2server import DATA, END_HEADERS, END_STREAM, HEADERS, OK, RST_STREAM
 from h2upstream import against, through
 
 h2.needed(tap.skip_all)
@@ -144,6 +144,24 @@ def a_websocket_that_breaks_off_on_either_side_ends_on_the_other(t):
     ''', settings=b"\0\x08\0\0\0\1")
     tap.equal(r.reports, [[101, "begun"], ["", "ragged"], [101, "begun"], 200])
     tap.equal([o.get("code") for o in r.outcomes(status=101)], ["upstream-truncated", "client-gone"])
+
+
+@tap.test
+def a_websocket_on_which_nothing_comes_ends(t):
+    def serve(f, _number):
+        while True:
+            kind, _, stream, _ = f.read()
+            if kind == HEADERS:
+                f.frame(HEADERS, END_HEADERS, stream, OK)
+                f.frame(DATA, 0 if stream == 1 else END_STREAM, stream, b"begun")
+    r, _ = against(t, serve, TALK + '''
+    for target in ("/ok/open", "/ok/half"):
+        w = Upgrade(tls("a.test"), target)
+        report(w.head(), w.exactly(5).decode())
+    hold()
+    ''', settings=b"\0\x08\0\0\0\1", flags=["--time-limit", "relay=1s"],
+                   until=lambda records: len([o for o in records if o.get("code") == "relay-idle"]) == 2)
+    tap.equal(r.reports, [[101, "begun"]] * 2)
 
 
 tap.main()
