@@ -23,6 +23,7 @@ static struct proxyenv env;
 
 static int load(const char *const *variables, struct errmsg *msg) {
     environment = variables;
+    proxyenv_release(&env); /* of the load before */
     return proxyenv_load(&env, get, msg);
 }
 
