@@ -163,8 +163,8 @@ static void box_close_listeners(struct box *box) {
 static void box_cut(struct box *box) {
     while (box->conns)
         conn_close(box->conns);
-    while (box->tails)
-        xchg_conn_gone(box->tails);
+    while (!LIST_EMPTY(&box->tails))
+        xchg_conn_gone(LIST_FIRST(&box->tails));
 }
 
 static void box_free(struct box *box) {

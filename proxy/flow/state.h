@@ -9,6 +9,7 @@
 #define PROXY_FLOW_STATE_H
 
 #include <event2/event_struct.h>
+#include <sys/queue.h>
 
 #include "base/addr.h"
 #include "base/buf.h"
@@ -48,7 +49,7 @@ struct box {
     size_t nlisteners;
     struct conn *conns;
     size_t nconns;
-    struct xchg *tails; /* exchanges whose clients have gone on (xchg.h) */
+    LIST_HEAD(, xchg) tails; /* exchanges whose clients have gone on (xchg.h) */
     size_t ntails;
     size_t held;         /* bytes of bodies that wait to be judged */
     struct why *why;     /* its last decisions */

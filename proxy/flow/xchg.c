@@ -208,23 +208,12 @@ static void xchg_record_outcome(struct xchg *x) {
 /* The client has all of its answer, and all of its request was taken: what is left is between exeat and the server. */
 static void xchg_part(struct xchg *x) {
     xchg_enter(x, XCHG_TAIL);
-    x->slot = &x->box->tails;
-    x->next = *x->slot;
-    if (x->next)
-        x->next->slot = &x->next;
-    *x->slot = x;
+    LIST_INSERT_HEAD(&x->box->tails, x, tail);
     x->box->ntails++;
     x->server->listen(x, true); /* for its end */
     x->client->over(x, true);
     x->conn = NULL;
     x->stream = NULL;
-}
-
-static void xchg_leave_tails(struct xchg *x) {
-    *x->slot = x->next;
-    if (x->next)
-        x->next->slot = x->slot;
-    x->box->ntails--;
 }
 
 /* A server that answers well before it has read all may read on: the request goes on being passed up; so does one direction of
@@ -257,8 +246,10 @@ void xchg_end(struct xchg *x, bool whole) {
         xchg_record_outcome(x);
     }
     xchg_enter(x, XCHG_OVER);
-    if (parted)
-        xchg_leave_tails(x);
+    if (parted) {
+        LIST_REMOVE(x, tail);
+        x->box->ntails--;
+    }
     vault_cancel(&x->ask);
     secret_release(&x->inject);
     if (x->attempt)

@@ -30,6 +30,8 @@
 #ifndef PROXY_FLOW_XCHG_H
 #define PROXY_FLOW_XCHG_H
 
+#include <sys/queue.h>
+
 #include "policy/facts.h"
 #include "policy/verdict.h"
 #include "proxy/codec/git.h"
@@ -163,9 +165,9 @@ struct xchg {
     const struct xchg_client *client;
     const struct xchg_server *server; /* of `link` */
     enum xchg_state state;
-    void *stream;       /* the transport's own: which of its exchanges is this? (HTTP/2) */
-    struct xchg *next;  /* of spare or dead ones, or of the sandbox's tails */
-    struct xchg **slot; /* … which it is one of: what points to it */
+    void *stream;          /* the transport's own: which of its exchanges is this? (HTTP/2) */
+    struct xchg *next;     /* of spare or dead ones */
+    LIST_ENTRY(xchg) tail; /* in box.tails, in XCHG_TAIL */
     struct decision decision;
 
     /* the request */

@@ -108,7 +108,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
         return;
     }
     x->up_length = http_length(resp->framing, resp->length);
-    x->up_open = !ended;
+    x->up_open = !ended && !resp->interim;
     if (!xchg_answer_head(x))
         return;
     if (ended)

@@ -204,7 +204,7 @@ void up2_stream_tell(struct up2_stream *s) {
 
 /* Both ways have ended, and whoever has the link waits for the second. */
 static bool stream_done(const struct up2_stream *s) {
-    return s->phase == UP2A_TOLD && (s->state == UP2S_SENT || s->state == UP2S_CLOSED);
+    return s->phase == UP2A_TOLD && up2_stream_sent(s);
 }
 
 static void up2_tell(struct up2 *up) {

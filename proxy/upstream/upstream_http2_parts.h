@@ -114,12 +114,15 @@ struct up2 {
     bool narrow;     /* the window last said is UP2_NARROW */
     struct event defer;
     struct http2_guard guard;
-    const char *
-        ended; /* a literal: how the server ends the connection, with the code of its GOAWAY if that is an error */
-    char why[160]; /* what the server did wrong, once that is known; "": nothing */
+    const char *ended; /* a literal: how the server ends it, by its GOAWAY's code, if that is an error */
+    char why[160];     /* what the server did wrong, once that is known; "": nothing */
 };
 
 void up2_stream_enter(struct up2_stream *s, enum up2_stream_state state);
+/* Has the request's end gone? */
+static inline bool up2_stream_sent(const struct up2_stream *s) {
+    return s->state == UP2S_SENT || s->state == UP2S_CLOSED;
+}
 void up2_answer_enter(struct up2_stream *s, enum up2_answer_phase phase);
 /* It is UP2S_LOST. */
 void up2_stream_lose(struct up2_stream *s, const char *why, bool unseen);

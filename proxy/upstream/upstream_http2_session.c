@@ -217,8 +217,7 @@ void up2_stream_lose(struct up2_stream *s, const char *why, bool unseen) {
 }
 
 bool up2_sent(const struct upstream_link *link) {
-    const struct up2_stream *s = link->http2;
-    return s->state == UP2S_SENT || s->state == UP2S_CLOSED;
+    return up2_stream_sent(link->http2);
 }
 
 size_t up2_unsent(const struct upstream_link *link) {

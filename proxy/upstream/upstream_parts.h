@@ -59,11 +59,10 @@ struct site {
     TAILQ_HEAD(, up2) http2; /* connections of HTTP/2, the one made last at the end */
     bool speaks_http2;       /* the last connection that was made chose it */
     bool no_websocket;       /* … and has no extended CONNECT */
-    uint64_t
-        http1_until; /* monotonic ms: no HTTP/2 before, by its server's own word; 0: it has said no such thing */
-    unsigned dialling; /* attempts under way that offer it */
-    unsigned users;    /* links handed out and attempts: it stays as long as there are any */
-    struct up2 *host;  /* a connection that was made for another name and serves this one, too; NULL: none */
+    uint64_t http1_until;    /* monotonic ms: no HTTP/2 before, by its server's own word; 0: it said none */
+    unsigned dialling;       /* attempts under way that offer it */
+    unsigned users;          /* links handed out and attempts: it stays as long as there are any */
+    struct up2 *host; /* a connection that was made for another name and serves this one, too; NULL: none */
     LIST_ENTRY(site) guest;     /* in host.guests */
     bool alone;                 /* a server has said that it serves this name on connections of its own */
     struct ticket_list tickets; /* TLS sessions, the newest at the front */
