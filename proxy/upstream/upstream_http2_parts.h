@@ -118,22 +118,40 @@ struct up2 {
     char why[160];     /* what the server did wrong, once that is known; "": nothing */
 };
 
+/* ---- upstream_http2_stream.c ---- */
+
 void up2_stream_enter(struct up2_stream *s, enum up2_stream_state state);
 /* Has the request's end gone? */
 static inline bool up2_stream_sent(const struct up2_stream *s) {
     return s->state == UP2S_SENT || s->state == UP2S_CLOSED;
 }
+/* Does the session have it? */
+static inline bool up2_stream_runs(const struct up2_stream *s) {
+    return s->state == UP2S_OPEN || s->state == UP2S_SENT || s->state == UP2S_RESET;
+}
 void up2_answer_enter(struct up2_stream *s, enum up2_answer_phase phase);
 /* It is UP2S_LOST. */
 void up2_stream_lose(struct up2_stream *s, const char *why, bool unseen);
+/* All that there is to tell, as long as it is listened to. The caller holds `busy`. */
+void up2_stream_tell(struct up2_stream *s);
+/* The same, and that there is room, or that its end has gone; and that this was all for now. */
+void up2_stream_turn(struct up2_stream *s);
+/* Nobody has a link on it, and the session has forgotten it, or goes. */
+void up2_stream_free(struct up2_stream *s);
+
+/* ---- upstream_http2.c ---- */
+
 /* The server's settings have come. */
 void up2_settle(struct up2 *up);
 /* No more requests on it. */
 void up2_stop(struct up2 *up);
-/* All that there is to tell, as long as it is listened to. The caller holds `busy`. */
-void up2_stream_tell(struct up2_stream *s);
 /* What is to be told or sent can't be now: from the event loop. */
 void up2_later(struct up2 *up);
+/* Sends what there is to be sent. */
+void up2_pump(struct up2 *up);
+
+/* ---- upstream_http2_session.c ---- */
+
 /* The session and its settings. 0 or ERR_NOMEM. */
 int up2_session(struct up2 *up) MUST_CHECK;
 

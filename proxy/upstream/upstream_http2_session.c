@@ -210,24 +210,6 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-void up2_stream_lose(struct up2_stream *s, const char *why, bool unseen) {
-    up2_stream_enter(s, UP2S_LOST);
-    s->why = why;
-    s->unseen = unseen;
-}
-
-bool up2_sent(const struct upstream_link *link) {
-    return up2_stream_sent(link->http2);
-}
-
-size_t up2_unsent(const struct upstream_link *link) {
-    const struct up2_stream *s = link->http2;
-    const struct up2 *up = s->up;
-    /* a connection that broke has lost its queue, too, whosever streams' bytes were in it */
-    size_t lost = up->state == UP2_BROKEN ? io_queued(up->io) + up->io->dropped : 0;
-    return buf_len(&s->out.bytes) + lost;
-}
-
 static nghttp2_session_callbacks *up2_callbacks(void) {
     nghttp2_session_callbacks *c = http2_callbacks();
     if (!c)

@@ -5,7 +5,7 @@
  *     upstream_sites.c   what is known of an origin
  *     upstream_tickets.c TLS, and its sessions
  *     upstream_idle.c    connections of HTTP/1.1 that wait to be used again
- *     upstream_http2.c   connections of HTTP/2 (upstream_http2.h)
+ *     upstream_http2*.c  connections of HTTP/2 (upstream_http2.h), and their streams
  *     upstream_shared.c  … that serve other names, too
  *     dial.c             making a connection: the name, its addresses, the race, the proxy, TLS
  *
