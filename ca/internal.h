@@ -12,7 +12,7 @@
 struct ca_root {
     EVP_PKEY *key;
     X509 *cert;
-    const EVP_MD *digest;
+    EVP_MD *digest;
     EVP_PKEY_CTX *signer; /* ready for any number of them: to find the algorithm takes as long as to sign */
     int64_t not_before, not_after;
     char *pem;

@@ -1,7 +1,7 @@
 /*
  * A provider of ours, built in, stands in for OpenSSL's default one: it names the same functions, to be called with the same
  * context, but only some of them. OpenSSL hands a provider's functions nothing but that context, which is not ours, so what we
- * know is static.
+ * know is static, and each has a function of its own.
  */
 #include "ca/libctx.h"
 
@@ -10,7 +10,6 @@
 #include <openssl/evp.h>
 #include <openssl/provider.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,34 +17,70 @@
 
 /* --- what is passed on ---------------------------------------------------------------------------------- */
 
-/* Beginnings of names. An operation that is not here is passed on whole: it has few algorithms, or none is looked for. */
-static const struct passed {
+struct passed {
     int operation;
     const char *properties; /* only what has these; NULL: all */
-    const char *names[16];
-} passed[] = {
-    {OSSL_OP_DIGEST, NULL, {"SHA1", "SHA2-", "SHA3-", "MD5"}},
-    {OSSL_OP_CIPHER,
-     NULL,
-     {"AES-128-GCM", "AES-256-GCM", "AES-128-CCM", "AES-256-CCM", "AES-128-CBC", "AES-256-CBC",
-      "ChaCha20-Poly1305",
-      /* what a system's setting may ask for instead */
-      "ARIA-128-GCM", "ARIA-256-GCM", "CAMELLIA-128-CBC", "CAMELLIA-256-CBC"}},
-    {OSSL_OP_MAC, NULL, {"HMAC"}},
-    {OSSL_OP_KDF, NULL, {"HKDF", "TLS"}},
-    /* keys of certificates, of the groups in which keys are agreed on, and of a ticket's proof */
-    {OSSL_OP_KEYMGMT, NULL, {"RSA", "EC", "ED", "X", "DH:", "ML-", "SLH-", "SecP", "HMAC"}},
-    {OSSL_OP_DECODER,
-     "input=der,structure=SubjectPublicKeyInfo",
-     {"DER", "RSA", "EC", "ED", "ML-DSA", "SLH-"}},
+    const char *names[16];  /* beginnings of names */
 };
 
-#define PASSED_N (sizeof passed / sizeof passed[0])
+#define PASSED_MAX 6
 
-static struct {
-    OSSL_PROVIDER *origin;          /* the default provider, in the default context */
-    OSSL_ALGORITHM *some[PASSED_N]; /* what of it is passed on; made at the first question */
-} tls;
+/* A context and the one provider in it; both NULL until they are asked for. */
+struct made {
+    OSSL_LIB_CTX *ctx;
+    OSSL_PROVIDER *provider;
+};
+
+/* One in which there is some of the default provider's. An operation that is not in `passed` is passed on whole: it has few algorithms,
+ * or none is looked for. */
+struct slim {
+    const char *name;
+    OSSL_provider_init_fn *init;
+    struct passed passed[PASSED_MAX];
+    OSSL_ALGORITHM
+        *some[PASSED_MAX]; /* what of the default provider's is passed on; made at the first question */
+    struct made made;
+    bool asked;
+};
+
+static OSSL_provider_init_fn init_tls, init_root;
+
+#define PUBLIC_KEYS "input=der,structure=SubjectPublicKeyInfo"
+
+static struct slim tls = {
+    .name = "exeat-tls",
+    .init = init_tls,
+    .passed =
+        {
+            {OSSL_OP_DIGEST, NULL, {"SHA1", "SHA2-", "SHA3-", "MD5"}},
+            {OSSL_OP_CIPHER,
+             NULL,
+             {"AES-128-GCM", "AES-256-GCM", "AES-128-CCM", "AES-256-CCM", "AES-128-CBC", "AES-256-CBC",
+              "ChaCha20-Poly1305",
+              /* what a system's setting may ask for instead */
+              "ARIA-128-GCM", "ARIA-256-GCM", "CAMELLIA-128-CBC", "CAMELLIA-256-CBC"}},
+            {OSSL_OP_MAC, NULL, {"HMAC"}},
+            {OSSL_OP_KDF, NULL, {"HKDF", "TLS"}},
+            /* keys of certificates, of the groups in which keys are agreed on, and of a ticket's proof */
+            {OSSL_OP_KEYMGMT, NULL, {"RSA", "EC", "ED", "X", "DH:", "ML-", "SLH-", "SecP", "HMAC"}},
+            {OSSL_OP_DECODER, PUBLIC_KEYS, {"DER", "RSA", "EC", "ED", "ML-DSA", "SLH-"}},
+        },
+};
+
+/* Of the kinds of keys that ca/root.h takes. */
+static struct slim root = {
+    .name = "exeat-root",
+    .init = init_root,
+    .passed =
+        {
+            {OSSL_OP_DIGEST, NULL, {"SHA1", "SHA2-", "SHA3-"}},
+            {OSSL_OP_KEYMGMT, NULL, {"RSA", "EC"}},
+            {OSSL_OP_SIGNATURE, NULL, {"RSA", "ECDSA"}},
+            {OSSL_OP_DECODER, PUBLIC_KEYS, {"DER", "RSA", "EC"}},
+        },
+};
+
+static OSSL_PROVIDER *origin; /* the default provider, in the default context */
 
 static bool is_passed(const struct passed *p, const OSSL_ALGORITHM *a) {
     if (p->properties && !strstr(a->property_definition, p->properties))
@@ -57,54 +92,78 @@ static bool is_passed(const struct passed *p, const OSSL_ALGORITHM *a) {
 }
 
 /* All of them when memory is short. */
-static const OSSL_ALGORITHM *some_of(size_t which, const OSSL_ALGORITHM *all) {
+static const OSSL_ALGORITHM *some_of(struct slim *slim, size_t which, const OSSL_ALGORITHM *all) {
     size_t n = 0;
-    if (tls.some[which] || !all)
-        return tls.some[which];
-    while (all[n].algorithm_names)
-        n++;
+    if (slim->some[which] || !all)
+        return slim->some[which];
+    for (const OSSL_ALGORITHM *a = all; a->algorithm_names; a++)
+        n += is_passed(&slim->passed[which], a);
     OSSL_ALGORITHM *some = calloc(n + 1, sizeof *some);
     if (!some)
         return all;
-    tls.some[which] = some;
+    slim->some[which] = some;
     for (const OSSL_ALGORITHM *a = all; a->algorithm_names; a++)
-        if (is_passed(&passed[which], a))
+        if (is_passed(&slim->passed[which], a))
             *some++ = *a;
-    return tls.some[which];
+    return slim->some[which];
 }
 
-/* --- the provider --------------------------------------------------------------------------------------- */
+/* --- the providers -------------------------------------------------------------------------------------- */
 
-static const OSSL_ALGORITHM *query(void *context, int operation, int *no_cache) {
-    const OSSL_ALGORITHM *all = OSSL_PROVIDER_query_operation(tls.origin, operation, no_cache);
-    (void)context;
-    for (size_t i = 0; i < PASSED_N; i++)
-        if (passed[i].operation == operation)
-            return some_of(i, all);
+static const OSSL_ALGORITHM *query(struct slim *slim, int operation, int *no_cache) {
+    const OSSL_ALGORITHM *all = OSSL_PROVIDER_query_operation(origin, operation, no_cache);
+    for (size_t i = 0; i < PASSED_MAX; i++)
+        if (slim->passed[i].operation == operation)
+            return some_of(slim, i, all);
     return all;
+}
+
+static const OSSL_ALGORITHM *query_tls(void *context, int operation, int *no_cache) {
+    (void)context;
+    return query(&tls, operation, no_cache);
+}
+
+static const OSSL_ALGORITHM *query_root(void *context, int operation, int *no_cache) {
+    (void)context;
+    return query(&root, operation, no_cache);
 }
 
 /* The groups of TLS, and in later versions its signatures. */
 static int capabilities(void *context, const char *capability, OSSL_CALLBACK *cb, void *arg) {
     (void)context;
-    return OSSL_PROVIDER_get_capabilities(tls.origin, capability, cb, arg);
+    return OSSL_PROVIDER_get_capabilities(origin, capability, cb, arg);
 }
 
-static int init(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *in, const OSSL_DISPATCH **out,
-                void **context) {
+static int init_tls(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *in, const OSSL_DISPATCH **out,
+                    void **context) {
     static const OSSL_DISPATCH ours[] = {
-        {OSSL_FUNC_PROVIDER_QUERY_OPERATION, (void (*)(void))query},
+        {OSSL_FUNC_PROVIDER_QUERY_OPERATION, (void (*)(void))query_tls},
         {OSSL_FUNC_PROVIDER_GET_CAPABILITIES, (void (*)(void))capabilities},
         {0, NULL},
     };
     (void)handle;
     (void)in;
     *out = ours;
-    *context = OSSL_PROVIDER_get0_provider_ctx(tls.origin);
+    *context = OSSL_PROVIDER_get0_provider_ctx(origin);
+    return 1;
+}
+
+static int init_root(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *in, const OSSL_DISPATCH **out,
+                     void **context) {
+    static const OSSL_DISPATCH ours[] = {
+        {OSSL_FUNC_PROVIDER_QUERY_OPERATION, (void (*)(void))query_root},
+        {0, NULL},
+    };
+    (void)handle;
+    (void)in;
+    *out = ours;
+    *context = OSSL_PROVIDER_get0_provider_ctx(origin);
     return 1;
 }
 
 /* --- the contexts --------------------------------------------------------------------------------------- */
+
+static struct made made_none;
 
 static int see_provider(OSSL_PROVIDER *provider, void *arg) {
     bool *only = arg;
@@ -116,18 +175,12 @@ static int see_provider(OSSL_PROVIDER *provider, void *arg) {
 /* Who sets up OpenSSL otherwise (openssl.cnf) is to get what he has chosen. */
 static bool is_standard(void) {
     bool only = true;
+    if (origin)
+        return true;
     return OSSL_PROVIDER_do_all(NULL, see_provider, &only) == 1 && only &&
            !EVP_default_properties_is_fips_enabled(NULL) &&
-           (tls.origin = OSSL_PROVIDER_try_load(NULL, "default", 1)) != NULL;
+           (origin = OSSL_PROVIDER_try_load(NULL, "default", 1)) != NULL;
 }
-
-/* A context and the one provider in it; both NULL until they are asked for. */
-struct made {
-    OSSL_LIB_CTX *ctx;
-    OSSL_PROVIDER *provider;
-};
-
-static struct made made_tls, made_none;
 
 static void unmake(struct made *made) {
     if (made->provider)
@@ -136,15 +189,22 @@ static void unmake(struct made *made) {
     *made = (struct made){0};
 }
 
+static void unmake_slim(struct slim *slim) {
+    unmake(&slim->made);
+    for (size_t i = 0; i < PASSED_MAX; i++) {
+        free(slim->some[i]);
+        slim->some[i] = NULL;
+    }
+}
+
 /* OpenSSL calls this before it takes its own, default context apart. */
 static void release(void) {
-    unmake(&made_tls);
+    unmake_slim(&tls);
+    unmake_slim(&root);
     unmake(&made_none);
-    if (tls.origin)
-        OSSL_PROVIDER_unload(tls.origin);
-    for (size_t i = 0; i < PASSED_N; i++)
-        free(tls.some[i]);
-    memset(&tls, 0, sizeof tls);
+    if (origin)
+        OSSL_PROVIDER_unload(origin);
+    origin = NULL;
 }
 
 static OSSL_LIB_CTX *make(struct made *made, const char *provider, OSSL_provider_init_fn *with) {
@@ -161,53 +221,21 @@ static OSSL_LIB_CTX *make(struct made *made, const char *provider, OSSL_provider
     return made->ctx;
 }
 
+static OSSL_LIB_CTX *once(struct slim *slim) {
+    if (!slim->asked && is_standard() && make(&slim->made, slim->name, slim->init))
+        openssl_random(slim->made.ctx);
+    slim->asked = true;
+    return slim->made.ctx;
+}
+
 OSSL_LIB_CTX *libctx_tls(void) {
-    static bool asked;
-    if (!asked && is_standard() && make(&made_tls, "exeat-tls", init))
-        openssl_random(made_tls.ctx);
-    asked = true;
-    return made_tls.ctx;
+    return once(&tls);
+}
+
+OSSL_LIB_CTX *libctx_root(void) {
+    return once(&root);
 }
 
 OSSL_LIB_CTX *libctx_none(void) {
     return made_none.ctx ? made_none.ctx : make(&made_none, "null", NULL);
-}
-
-/* --- TLS ------------------------------------------------------------------------------------------------ */
-
-#define PREFERRED "TLS_AES_128_GCM_SHA256"
-
-/* Puts it before the others, if it is among them. */
-static bool prefer(SSL_CTX *ctx) {
-    STACK_OF(SSL_CIPHER) *all = SSL_CTX_get_ciphers(ctx);
-    char list[512] = PREFERRED;
-    size_t n = strlen(list);
-    bool found = false;
-    for (int i = 0; i < sk_SSL_CIPHER_num(all); i++) {
-        const SSL_CIPHER *suite = sk_SSL_CIPHER_value(all, i);
-        const char *name = SSL_CIPHER_get_name(suite);
-        if (SSL_CIPHER_get_kx_nid(suite) != NID_kx_any)
-            continue; /* not of TLS 1.3 */
-        bool same = strcmp(name, PREFERRED) == 0;
-        int more = same ? 0 : snprintf(list + n, sizeof list - n, ":%s", name);
-        found |= same;
-        n += (size_t)more;
-        if (n >= sizeof list)
-            return true; /* so many that somebody has ordered them */
-    }
-    return !found || SSL_CTX_set_ciphersuites(ctx, list) == 1;
-}
-
-SSL_CTX *libctx_ssl(const SSL_METHOD *method) {
-    SSL_CTX *ctx = SSL_CTX_new_ex(libctx_tls(), NULL, method);
-    if (!ctx)
-        return NULL;
-    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    if (prefer(ctx))
-        return ctx;
-    SSL_CTX_free(ctx);
-    return NULL;
 }

@@ -31,6 +31,12 @@ OSSL_LIB_CTX *libctx_tls(void);
 SSL_CTX *libctx_ssl(const SSL_METHOD *method);
 
 /*
+ * What a root (ca/root.h) is read, checked and signed with. To read a certificate OpenSSL makes ready each algorithm of a kind that
+ * it needs one of, and keeps it: in the default context that is 90 KiB. NULL as for libctx_tls.
+ */
+OSSL_LIB_CTX *libctx_root(void);
+
+/*
  * Nothing at all: a certificate that is read in it keeps its public key as bytes. NULL when it can't be made: the default
  * context does for that too, only slower.
  */

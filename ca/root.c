@@ -18,6 +18,7 @@
 
 #include "ca/files.h"
 #include "ca/internal.h"
+#include "ca/libctx.h"
 
 #define DAY 86400
 
@@ -40,25 +41,25 @@ static int no_pass_phrase(char *buf, int size, int rwflag, void *arg) {
 #define ECDSA_SHA384 "\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x03"
 #define RSA_SHA256   "\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b\x05\x00"
 
+static int take_digest(struct ca_root *root, const char *name, struct slice algorithm, struct errmsg *msg) {
+    root->digest = EVP_MD_fetch(libctx_root(), name, NULL);
+    root->algorithm = algorithm;
+    return root->digest ? 0 : ca_crypto_error(msg, name);
+}
+
 static int check_key_kind(struct ca_root *root, struct errmsg *msg) {
     char curve[32] = "";
     switch (EVP_PKEY_get_base_id(root->key)) {
     case EVP_PKEY_EC:
         EVP_PKEY_get_group_name(root->key, curve, sizeof curve, NULL);
-        root->digest = EVP_sha256();
-        root->algorithm = SLICE(ECDSA_SHA256);
         if (strcmp(curve, SN_X9_62_prime256v1) == 0)
-            return 0;
-        root->digest = EVP_sha384();
-        root->algorithm = SLICE(ECDSA_SHA384);
+            return take_digest(root, SN_sha256, SLICE(ECDSA_SHA256), msg);
         if (strcmp(curve, SN_secp384r1) == 0)
-            return 0;
+            return take_digest(root, SN_sha384, SLICE(ECDSA_SHA384), msg);
         break;
     case EVP_PKEY_RSA:
-        root->digest = EVP_sha256();
-        root->algorithm = SLICE(RSA_SHA256);
         if (EVP_PKEY_get_bits(root->key) >= 2048)
-            return 0;
+            return take_digest(root, SN_sha256, SLICE(RSA_SHA256), msg);
         break;
     }
     return errmsg_set(msg, ERR_UNSUPPORTED,
@@ -263,7 +264,7 @@ static EVP_PKEY *read_own_key(struct slice der) {
     BIGNUM *number = BN_secure_new();
     OSSL_PARAM_BLD *list = OSSL_PARAM_BLD_new();
     OSSL_PARAM *params = NULL;
-    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(libctx_root(), "EC", NULL);
     if (ctx && list && number && BN_bin2bn((const unsigned char *)der.p + before.n, OWN_NUMBER, number) &&
         OSSL_PARAM_BLD_push_utf8_string(list, OSSL_PKEY_PARAM_GROUP_NAME, SN_X9_62_prime256v1, 0) &&
         OSSL_PARAM_BLD_push_BN(list, OSSL_PKEY_PARAM_PRIV_KEY, number) &&
@@ -303,7 +304,7 @@ static EVP_PKEY *read_key(struct slice pem, bool *encrypted) {
 static int check_halves(struct ca_root *root, struct errmsg *msg) {
     if (EVP_PKEY_get_base_id(root->key) != EVP_PKEY_EC)
         return 0;
-    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(NULL, root->key, NULL);
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(libctx_root(), root->key, NULL);
     int good = ctx ? EVP_PKEY_pairwise_check(ctx) : -1;
     EVP_PKEY_CTX_free(ctx);
     ERR_clear_error();
@@ -340,8 +341,12 @@ static int load_cert(int dirfd, struct ca_root *root, struct errmsg *msg) {
     if (r)
         return r;
     BIO *bio = BIO_new_mem_buf(pem.n ? pem.bytes : "", (int)pem.n);
-    if (bio)
-        root->cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+    X509 *cert = X509_new_ex(libctx_root(), NULL);
+    if (bio && cert && PEM_read_bio_X509(bio, &cert, NULL, NULL)) {
+        root->cert = cert;
+        cert = NULL;
+    }
+    X509_free(cert);
     BIO_free(bio);
     secret_release(&pem);
     ERR_clear_error();
@@ -399,9 +404,11 @@ static int keep_parts(struct ca_root *root, struct errmsg *msg) {
     const ASN1_OCTET_STRING *id = X509_get0_subject_key_id(root->cert);
     root->key_id = slice_make(ASN1_STRING_get0_data(id), (size_t)ASN1_STRING_length(id));
     root->name_n = i2d_X509_NAME(X509_get_subject_name(root->cert), &root->name);
-    root->signer = EVP_PKEY_CTX_new_from_pkey(NULL, root->key, NULL);
+    root->signer = EVP_PKEY_CTX_new_from_pkey(libctx_root(), root->key, NULL);
+    /* ECDSA takes any digest; to be told which, it would have OpenSSL make ready all those of the default context */
     if (root->name_n <= 0 || !root->signer || EVP_PKEY_sign_init(root->signer) != 1 ||
-        EVP_PKEY_CTX_set_signature_md(root->signer, root->digest) != 1)
+        (EVP_PKEY_get_base_id(root->key) == EVP_PKEY_RSA &&
+         EVP_PKEY_CTX_set_signature_md(root->signer, root->digest) != 1))
         return ca_crypto_error(msg, "the parts of a certificate can't be made");
     return 0;
 }
@@ -439,6 +446,7 @@ void ca_root_free(struct ca_root *root) {
     OPENSSL_free(root->name);
     X509_free(root->cert);
     EVP_PKEY_free(root->key);
+    EVP_MD_free(root->digest);
     free(root->pem);
     free(root);
 }
@@ -448,7 +456,7 @@ struct slice ca_root_pem(const struct ca_root *root) {
 }
 
 uint32_t ca_root_hash(const struct ca_root *root) {
-    return (uint32_t)X509_subject_name_hash(root->cert);
+    return (uint32_t)X509_NAME_hash_ex(X509_get_subject_name(root->cert), libctx_root(), NULL, NULL);
 }
 
 int64_t ca_root_not_after(const struct ca_root *root) {

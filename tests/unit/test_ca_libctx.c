@@ -287,6 +287,19 @@ static void lean(void **state) {
     assert_int_equal(none, 0);
 }
 
+static void count_keys(EVP_KEYMGMT *keys, void *arg) {
+    (void)keys;
+    ++*(int *)arg;
+}
+
+/* RSA, RSA-PSS and EC: what is none of these is not even looked for. */
+static void lean_root(void **state) {
+    int some = 0;
+    (void)state;
+    EVP_KEYMGMT_do_all_provided(libctx_root(), count_keys, &some);
+    assert_int_equal(some, 3);
+}
+
 /* Where the system has a provider of its own choice, that is the one that is used. */
 static void other_providers(void **state) {
     (void)state;
@@ -294,7 +307,8 @@ static void other_providers(void **state) {
     if (pid == 0) {
         SSL_CTX *ctx = NULL;
         bool good = OSSL_PROVIDER_load(NULL, "base") && OSSL_PROVIDER_load(NULL, "default") &&
-                    !libctx_tls() && ca_upstream_new(SLICE_NONE, SLICE_NONE, &ctx, NULL) == 0;
+                    !libctx_tls() && !libctx_root() &&
+                    ca_upstream_new(SLICE_NONE, SLICE_NONE, &ctx, NULL) == 0;
         SSL_CTX_free(ctx);
         _exit(good ? 0 : 1);
     }
@@ -310,6 +324,7 @@ int main(void) {
         cmocka_unit_test(kinds_of_groups),
         cmocka_unit_test(suites),
         cmocka_unit_test(lean),
+        cmocka_unit_test(lean_root),
     };
     /* the host's own setting is not what is tried here */
     setenv("OPENSSL_CONF", "/dev/null", 1);
