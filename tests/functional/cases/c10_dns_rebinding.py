@@ -123,4 +123,19 @@ def names_that_lead_inside_and_nowhere_else(t):
     untouched(inner)
 
 
+@tap.test
+def nor_is_the_metadata_name_a_way_in_with_or_without_its_dot(t):
+    work.need("curl")
+    inner, _ = world(t, {"metadata.google.internal": ["169.254.169.254"]}, good=False)
+    r = exeat.run("allow GET http://*.internal/**\n", """
+        for host in metadata.google.internal metadata.google.internal. METADATA.google.internal; do
+            curl -sS -o /dev/null -w '%{http_code}\n' http://$host/
+        done
+        curl -sS -o /dev/null -w '%{http_code}\n' -x http://proxy.test:3128 http://metadata.google.internal../
+    """)
+    tap.equal(r.out.split(), ["403"] * 3 + ["400"])
+    tap.equal([o["code"] for o in r.outcomes(status=403)], ["upstream-address"] * 3)
+    untouched(inner)
+
+
 tap.main()

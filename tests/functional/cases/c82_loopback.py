@@ -83,8 +83,13 @@ def loopback_of_the_host_is_refused_as_an_upstream(t):
         c = tcp("203.0.113.9", %(port)d)
         report(c.get("/", host="127.0.0.1:%(port)d").status)
         report(tcp("203.0.113.9", %(port)d).get("/", host="[::1]:%(port)d").status)
+        for host in ("127.0.0.1:%(port)d", "[::1]:%(port)d"):  # which a proxy would be asked for
+            c = tcp("proxy.test", 3128)
+            c.send("GET http://" + host + "/ HTTP/1.1\\r\\nHost: " + host + "\\r\\n\\r\\n")
+            report(c.answer().status)
     ''' % {"port": trap.port})
-    tap.ok(all(s in (400, 403, 421) for s in r.reports), r.reports)
+    tap.equal(r.reports, [421] + [403] * 4)
+    tap.equal([o["code"] for o in r.outcomes(status=403)], ["upstream-address"] * 4)
     tap.equal(len(trap.connections), 0)
 
 
