@@ -145,8 +145,12 @@ bool http2_out_full(struct http2_out *out) {
     return full;
 }
 
+bool http2_out_drains(const struct http2_out *out) {
+    return out->was_full && buf_len(&out->bytes) <= (io_share_pressed(&out->share) ? 0 : HTTP2_LOW);
+}
+
 bool http2_out_drained(struct http2_out *out) {
-    bool now = out->was_full && buf_len(&out->bytes) <= (io_share_pressed(&out->share) ? 0 : HTTP2_LOW);
+    bool now = http2_out_drains(out);
     if (now)
         out->was_full = false;
     return now;

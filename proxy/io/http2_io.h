@@ -66,7 +66,9 @@ int http2_out_put(struct http2_out *out, struct slice bytes);
 void http2_out_end(struct http2_out *out, const struct http_field *trailers, size_t n);
 /* Does the source have to wait? Under pressure (io_memory.h) for all of it. Remembered in was_full. */
 bool http2_out_full(struct http2_out *out);
-/* May a source that had to wait go on? Asked after sending; true once. */
+/* May a source that had to wait go on? To be asked after sending. */
+bool http2_out_drains(const struct http2_out *out);
+/* … and it does: true once. */
 bool http2_out_drained(struct http2_out *out);
 
 /* ---- the loop ---- */

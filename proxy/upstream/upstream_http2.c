@@ -193,7 +193,7 @@ void up2_pump(struct up2 *up) {
         return;
     }
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry))
-        if (s->out.was_full && buf_len(&s->out.bytes) <= HTTP2_LOW)
+        if (http2_out_drains(&s->out))
             up2_later(up);
     if (!nghttp2_session_want_read(up->session) && !nghttp2_session_want_write(up->session))
         up2_session_over(up);

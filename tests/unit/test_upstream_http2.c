@@ -35,8 +35,10 @@ static int on_server_frame_with_trailers(nghttp2_session *session, const nghttp2
     return 0;
 }
 
-/* Answers each request, and keeps the connection until the client ends it. */
-static void serve_frames(struct server *s, SSL *ssl, nghttp2_on_frame_recv_callback on_frame) {
+/* Answers each request, and keeps the connection until the client ends it. `window`: of each stream, at first. */
+static void serve_window(struct server *s, SSL *ssl, nghttp2_on_frame_recv_callback on_frame,
+                         uint32_t window) {
+    const nghttp2_settings_entry setting = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window};
     nghttp2_session_callbacks *callbacks;
     nghttp2_session *session;
     uint8_t bytes[16384];
@@ -46,13 +48,22 @@ static void serve_frames(struct server *s, SSL *ssl, nghttp2_on_frame_recv_callb
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     if (nghttp2_session_server_new(&session, callbacks, s))
         _exit(1);
-    nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, NULL, 0);
+    nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, &setting, 1);
     do {
         while ((n = nghttp2_session_mem_send(session, &p)) > 0)
             if (SSL_write(ssl, p, (int)n) <= 0)
                 return;
         n = SSL_read(ssl, bytes, sizeof bytes);
     } while (n > 0 && nghttp2_session_mem_recv(session, bytes, (size_t)n) == n);
+}
+
+static void serve_frames(struct server *s, SSL *ssl, nghttp2_on_frame_recv_callback on_frame) {
+    serve_window(s, ssl, on_frame, NGHTTP2_INITIAL_WINDOW_SIZE);
+}
+
+/* Takes nothing of a body. */
+static void serve_shut(struct server *s, SSL *ssl) {
+    serve_window(s, ssl, on_server_frame, 0);
 }
 
 static void serve_http2(struct server *s, SSL *ssl) {
@@ -118,14 +129,18 @@ static const struct up2_events events = {.head = on_head,
                                          .drained = on_nothing,
                                          .late = on_nothing};
 
-static void ask_listening(struct upstream_link *link, struct answer *a, bool listening) {
+static void ask_by(struct upstream_link *link, struct answer *a, bool listening, struct slice head) {
     static struct http1_request request;
     *a = (struct answer){.ended = false};
-    assert_int_equal(http1_request_parse(&request, SLICE("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")), 0);
+    assert_int_equal(http1_request_parse(&request, head), 0);
     up2_own(link, &events, a);
     up2_listen(link, listening);
     assert_int_equal(up2_request(link, &request, &(struct http1_write){.host = SLICE("a.test")}), 0);
     up2_flush(link);
+}
+
+static void ask_listening(struct upstream_link *link, struct answer *a, bool listening) {
+    ask_by(link, a, listening, SLICE("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"));
 }
 
 static void ask(struct upstream_link *link, struct answer *a) {
@@ -311,6 +326,34 @@ static void silence_is_left_to_who_waits_already(void **state) {
     close_both(&g, &s);
 }
 
+static bool is_settled(void *arg) {
+    return up_of(arg)->state == UP2_OPEN;
+}
+
+/* Where memory is short a source waits until all of what it gave has gone. While the server takes nothing there is nothing to do
+ * either: a turn of the loop that asks for the next one would be the last thing that the worker does. */
+static void what_is_not_taken_under_pressure_gives_the_loop_no_work(void **state) {
+    struct answer answer;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_with(&g, &s, serve_shut);
+    struct io_memory *memory = io_memory_new(0);
+    upstream_pool_free(g.pool);
+    g.pool = upstream_pool_new(g.upstream, memory);
+    struct upstream_link *link = get_http2(&g);
+    ask_by(link, &answer, true, SLICE("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\n"));
+    assert_true(loop_until(g.base, is_settled, link, LOOP_PATIENCE));
+    assert_int_equal(up2_data(link, SLICE("a body")), 0);
+    assert_true(up2_full(link));
+    up2_flush(link);
+    assert_int_equal(event_base_get_num_events(g.base, EVENT_BASE_COUNT_ACTIVE), 0);
+    assert_true(up2_full(link));
+    upstream_release(link, true, 0);
+    close_both(&g, &s);
+    io_memory_drop(memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_id_is_used_and_then_a_new_connection),
@@ -318,6 +361,7 @@ int main(void) {
         cmocka_unit_test(an_end_that_is_there_is_seen),
         cmocka_unit_test(trailers_do_not_take_the_head_away_that_waits),
         cmocka_unit_test(silence_is_left_to_who_waits_already),
+        cmocka_unit_test(what_is_not_taken_under_pressure_gives_the_loop_no_work),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
