@@ -292,8 +292,12 @@ def a_server_that_can_t_be_asked(t):
 @each_version
 def a_fetch_with_many_haves_comes_in_gzip(t, version):
     repo = Repository(t)
-    r = repo.run("git clone -q %s w; cd w; git update-ref -d refs/remotes/origin/rel/1; for i in $(seq 300); do git commit -q --allow-empty -m $i; done; "
-                 "git fetch -q origin +refs/heads/rel/1:refs/heads/again refs/tags/v1; git rev-parse again" % URL, version=version)
+    more = "".join("commit refs/heads/main\ncommitter S <s@example.com> %d +0000\ndata 2\nc\n%s\n"
+                   % (2000000000 + i, "" if i else "from refs/heads/main^0\n") for i in range(300))
+    r = repo.run("git clone -q --single-branch --no-tags %s w; cd w; git fast-import --quiet <<'END'\n%sEND\n"
+                 "GIT_TRACE_CURL=1 git fetch -q origin +refs/heads/rel/1:refs/heads/again refs/tags/v1; "
+                 "git rev-parse again" % (URL, more), version=version)
+    tap.contains(r.err.lower(), "send header: content-encoding: gzip")
     tap.equal(r.out.split(), [repo.main[0]])
     # what was judged is what went on
     tap.ok(not any(h.request.all("content-encoding") for h in repo.git.hits))
