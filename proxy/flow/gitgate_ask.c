@@ -22,10 +22,7 @@ static void ask_done(void *arg);
 /* Proves what can be proved by what is known. Is there a ref left whose proof is open, and none that is forced? */
 static bool ask_left(struct gitgate *gate) {
     bool open = gitgate_prove(gate, true, "server") > 0;
-    for (size_t i = 0; i < gate->nrefs; i++)
-        if (gate->wants[i] && gate->refs[i].op == FACTS_FORCE && !gate->refs[i].unproved)
-            return false;
-    return open;
+    return open && !gitgate_forced(gate);
 }
 
 /* The new ids of all that is open, and the old ids that the server need not go beyond: all of them, or that of the ref
@@ -168,11 +165,8 @@ static void ask_done(void *arg) {
 
 bool gitgate_ask(struct xchg *x) {
     struct gitgate *gate = x->gate;
-    if (!gitproof_whole(gate->proof))
-        return false;
-    for (size_t i = 0; i < gate->nrefs; i++)
-        if (gate->wants[i] && gate->refs[i].op == FACTS_FORCE && !gate->refs[i].unproved)
-            return false; /* the pack shows that one of them is forced: all are refused */
+    if (!gitproof_whole(gate->proof) || gitgate_forced(gate))
+        return false; /* one that is forced has all refused */
     gate->ask = gitask_new(x, gate->proof);
     if (!gate->ask || !ask_on(x))
         return false;

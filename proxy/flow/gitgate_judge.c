@@ -190,3 +190,10 @@ bool gitgate_proved(const struct gitgate *gate) {
             return false;
     return true;
 }
+
+bool gitgate_forced(const struct gitgate *gate) {
+    for (size_t i = 0; i < gate->nrefs; i++)
+        if (gate->wants[i] && gate->refs[i].op == FACTS_FORCE && !gate->refs[i].unproved)
+            return true;
+    return false;
+}

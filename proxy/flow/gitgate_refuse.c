@@ -233,6 +233,18 @@ void gitgate_refuse_secret(struct xchg *x) {
     buf_release(&note);
 }
 
+/* Once one ref is known to be forced, no more is asked about the others: they are refused with the rest of the push, not for a
+ * reason of their own. The record goes on to say that nothing was proved of them. */
+static void gate_blame_forced(struct gitgate *gate) {
+    if (!gitgate_forced(gate))
+        return;
+    for (size_t i = 0; i < gate->nrefs; i++)
+        if (gate->wants[i] && gate->refs[i].unproved) {
+            gate->refs[i].op = FACTS_UPDATE;
+            gate->refs[i].unproved = false;
+        }
+}
+
 void gitgate_refuse_unproved(struct xchg *x) {
     char note[ERRMSG_MAX] = "";
     const char *failed = gitproof_failed(x->gate->proof);
@@ -241,6 +253,7 @@ void gitgate_refuse_unproved(struct xchg *x) {
         snprintf(note, sizeof note, "the pack can't be looked through: %.900s", failed);
     else if (unasked && !x->facts.unknown)
         snprintf(note, sizeof note, "the server was asked in vain: %.900s", unasked);
+    gate_blame_forced(x->gate);
     policy_judge(x->box->policy, &x->facts, &x->verdict);
     xchg_cut(x);
     gitgate_refuse(x, slice_str(note));

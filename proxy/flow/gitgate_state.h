@@ -102,6 +102,9 @@ bool gitgate_measure(struct xchg *x);
 /* Has all been proved that was wanted? */
 bool gitgate_proved(const struct gitgate *gate);
 
+/* Is one that had to be proved a fast-forward known to be none? Then all are refused. */
+bool gitgate_forced(const struct gitgate *gate);
+
 /* ---- gitgate_ask.c ---- */
 
 /* Asks the server for what the pack leaves open. True: gitgate_conclude will be called; the phase is GATE_ASK. False:

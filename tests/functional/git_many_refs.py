@@ -65,17 +65,21 @@ def many_refs_are_proved_in_few_questions(t):
 
 @tap.test(timeout=400)
 def one_that_is_none_among_them(t):
-    """Whichever it is, and wherever it goes: all are refused."""
+    """Whichever it is, and wherever it goes: all are refused, and that one is told as the reason."""
     git = serve(t)
+    first = min(range(N - 1), key=git.long.__getitem__)  # of a line's refs, the server is asked for the one with the least id
     for name, where, to in (("from one commit to another", 7, git.line[0]), ("from all along a line to its end", 100, git.long[20]),
-                            ("each to the next of a line", 60, git.side[10]), ("to commits beside a line", 199, git.side[3])):
+                            ("each to the next of a line", 60, git.side[10]), ("each to the next of a line", first, git.line[0]), ("to commits beside a line", 199, git.side[3])):
         olds, news = SHAPES[name](git)
         set_refs(git, olds)
         news = list(news)
         news[where] = to
         r, questions = push(git, news)
         tap.contains(r.out, "refused-", name + str(r))
-        tap.contains(r.err, "remote: exeat: push refused: refs/heads/fix/%d: " % where, name)
+        tap.contains(r.err, "remote: exeat: push refused: refs/heads/fix/%d: no rule allows force" % where, name)
+        tap.lacks(r.err, "until it is proved", name)
+        reasons = [v["reason"] for v in pushes.judged(r, verdict="deny")]
+        tap.equal(reasons, ["refs/heads/fix/%d: no rule allows force of this ref" % where], name)
         refs = git.refs(REPO)
         tap.equal([refs["refs/heads/fix/%d" % i] for i in range(len(olds))], olds, name)
         tap.ok(questions <= 20, name)

@@ -157,7 +157,7 @@ def _run_one(number, name, function, timeout):
         print("ok %d - %s" % (number, name), flush=True)
         return True
     print("not ok %d - %s" % (number, name))
-    _diagnostics(_notes + ["after %.2f s" % took, problem.rstrip()])
+    _diagnostics(["after %.2f s" % took, problem.rstrip()] + _notes)
     sys.stdout.flush()
     return False
 
