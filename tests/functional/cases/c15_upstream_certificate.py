@@ -1,4 +1,5 @@
 """C15: an upstream whose certificate is not verified gets not one byte of a request."""
+import socket
 import ssl
 
 import client
@@ -9,6 +10,7 @@ import websocket
 import work
 from h2server import FrameServer
 from pki import Pki
+from raw import permit_old_tls
 from servers import RawServer, SinkServer, response
 
 pki, stranger = Pki(), Pki("another CA")
@@ -68,6 +70,12 @@ def from_an_authority_that_nobody_trusts(t):
 
 @tap.test
 def tls_that_is_too_old(t):
+    # which the server does speak, with who wants it
+    old = t.use(RawServer(tls=pki.leaf("a.test"), tls_max=ssl.TLSVersion.TLSv1_1))
+    willing = ssl.create_default_context(cafile=pki.ca)
+    permit_old_tls(willing, ssl.TLSVersion.TLSv1_1)
+    with willing.wrap_socket(socket.create_connection((old.address, old.port), 30), server_hostname="a.test") as c:
+        tap.equal(c.version(), "TLSv1.1")
     refused(t, "TLS with a.test failed", "upstream-tls", tls=pki.leaf("a.test"), tls_max=ssl.TLSVersion.TLSv1_1)
 
 

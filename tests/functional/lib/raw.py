@@ -199,6 +199,12 @@ class Connection:
         self.sock.shutdown(socket.SHUT_WR)
 
 
+def permit_old_tls(context, version):
+    """A version that OpenSSL speaks at its lowest level of security alone."""
+    context.minimum_version = version
+    context.set_ciphers("ALL:@SECLEVEL=0")
+
+
 class Listener:
     """Accepts connections on a port of its own, each served by a thread. Subclasses have serve()."""
 
@@ -224,6 +230,8 @@ class Listener:
             context.set_alpn_protocols(alpn)
         if tls_max:
             context.maximum_version = tls_max
+            if tls_max < ssl.TLSVersion.TLSv1_2:
+                permit_old_tls(context, tls_max)
         context.sni_callback = self._sni
         return context
 
