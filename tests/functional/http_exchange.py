@@ -108,8 +108,8 @@ POSTS = '''
 def what_cannot_be_repeated_uses_a_kept_connection_too(t):
     r, server = through(t, POSTS)
     tap.equal([status for status, _ in r.reports], [200] * 6)
-    # on a slow machine one may have been idle for too long
-    tap.ok(len(server.connections) <= 3, "%d connections" % len(server.connections))
+    # on a slow machine some may have been idle for too long
+    tap.ok(len(server.connections) < 6, "%d connections" % len(server.connections))
 
 
 @tap.test

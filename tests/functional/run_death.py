@@ -74,7 +74,7 @@ def a_scribe_that_is_killed_takes_no_record_with_it():
         with exeat.Sandbox(None, command, flags=["-q"], workers=4, env=leftovers.mark()) as sandbox:
             roles.began(sandbox)
             work.write(os.path.join(sandbox.home, "ask.py"), ASKING)
-            tap.eventually(lambda: len(glob.glob(os.path.join(sandbox.home, "answered.*"))) == 8, 20)
+            tap.eventually(lambda: len(glob.glob(os.path.join(sandbox.home, "answered.*"))) == 8 and len(answered(sandbox)) > 100)
             time.sleep(0.2 + random.random() * 0.3)
             scribe = roles.of(sandbox.pid)["scribe"]
             if attempt % 3 == 2:  # it is far behind, and more waits than there is room for in the rings
@@ -88,7 +88,6 @@ def a_scribe_that_is_killed_takes_no_record_with_it():
         tap.lacks(r.err, "lost")
         verdicts = r.verdicts()
         recorded = {v["url"]: v["id"] for v in verdicts}
-        tap.ok(len(answered(sandbox)) > 100)
         tap.equal(sorted(answered(sandbox) - set(recorded))[:5], [])
         tap.ok(len(verdicts) - len(recorded) < 200, "%d are there twice" % (len(verdicts) - len(recorded)))
         tap.equal({v["id"] for v in verdicts} - {o["id"] for o in r.outcomes()}, set())
@@ -105,7 +104,7 @@ def scribes_that_are_killed_one_after_the_other():
         with exeat.Sandbox(None, command, flags=["-q"], workers=4, env=leftovers.mark()) as sandbox:
             roles.began(sandbox)
             work.write(os.path.join(sandbox.home, "ask.py"), ASKING)
-            tap.eventually(lambda: len(answered(sandbox)) > 300, 20)
+            tap.eventually(lambda: len(answered(sandbox)) > 300)
             killed = set()
             while len(killed) < limit and sandbox.process.poll() is None:
                 scribe = roles.of(sandbox.pid).get("scribe")
@@ -132,7 +131,7 @@ def a_scribe_that_none_can_follow_on():
         os.rename(program, program + ".away")
         try:
             roles.kill(roles.of(sandbox.pid)["scribe"])
-            r = sandbox.wait(15)
+            r = sandbox.wait(30)
         finally:
             os.rename(program + ".away", program)
     tap.equal(r.code, 125)

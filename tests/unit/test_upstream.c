@@ -89,6 +89,14 @@ static bool sure(struct rig *g, unsigned idle_ms) {
     return reused;
 }
 
+/* Once it is settled, and from then on. One that a machine under load has kept waiting for UPSTREAM_ONCE_MS is replaced. */
+static bool sure_in_a_row(struct rig *g) {
+    for (int i = 0; i < 5; i++)
+        if (sure(g, UPSTREAM_SETTLE_MS + 10) && sure(g, 0) && sure(g, 0))
+            return true;
+    return false;
+}
+
 /* What can't be repeated: on a connection that has shown that it is kept, and that the server will keep a while longer. */
 static void once(void **state) {
     struct server s = {.tls = server_context(good_root, "a.test", -60)};
@@ -102,9 +110,7 @@ static void once(void **state) {
     bool reused = sure(&g, 0);
     if (clock_monotonic_ms() - began < UPSTREAM_SETTLE_MS)
         assert_false(reused);
-    assert_true(sure(&g, UPSTREAM_SETTLE_MS + 10));
-    assert_true(sure(&g, 0));
-    assert_true(sure(&g, 0));
+    assert_true(sure_in_a_row(&g));
     assert_false(sure(&g, UPSTREAM_ONCE_MS + 10));
     /* others wait longer */
     struct upstream_link *link = get(&g, URL_HTTPS, "a.test", 443);
