@@ -321,12 +321,9 @@ static void engine_on_accept(evutil_socket_t listener, short what, void *arg) {
 /* What is accepted has these from the listener, without a system call of its own. A client that said that its request has ended may
  * wait for the answer, or be gone: the kernel inside knows, and is asked. */
 static void listener_options(int fd) {
-    int one = 1, idle_s = 60, again_s = 10, times = 3;
+    int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof again_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    io_keepalive(fd);
 }
 
 static int box_listen(struct box *box, const struct engine_sandbox *sandbox) {

@@ -38,6 +38,7 @@ struct engine_limits {
     unsigned head_ms;    /* 30 s: first byte of a request's head to its last */
     unsigned connect_ms; /* 30 s: of a connection to a server: upstream_config's, which has to be given it */
     unsigned idle_ms;    /* 5 min: a client's connection between two requests, and before the first byte */
+    unsigned silence_ms; /* 10 s: of a server of HTTP/2 (upstream_http2.h): upstream_config's, as before */
     unsigned answer_ms;  /* 30 min: request sent to head of the answer, and between two pieces of an answer */
     /* 10 min: between two pieces of a request's body, and until a client takes more of an answer */
     unsigned body_ms;
@@ -53,7 +54,7 @@ struct engine_limits {
 };
 void engine_limits_default(struct engine_limits *limits);
 
-/* Sets one of the first seven from "head=10s" (ms, s, m, h; up to a day, never 0). 0, or ERR_USAGE with a message for the
+/* Sets one of the first eight from "head=10s" (ms, s, m, h; up to a day, never 0). 0, or ERR_USAGE with a message for the
  * user; then nothing has changed. */
 int engine_limits_set_time(struct engine_limits *limits, struct slice text, struct errmsg *msg);
 

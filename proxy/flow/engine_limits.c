@@ -9,6 +9,7 @@ void engine_limits_default(struct engine_limits *limits) {
         .head_ms = 30 * 1000,
         .connect_ms = UPSTREAM_CONNECT_MS,
         .idle_ms = 5 * 60 * 1000,
+        .silence_ms = UPSTREAM_SILENT_MS,
         .answer_ms = 30 * 60 * 1000,
         .body_ms = 10 * 60 * 1000,
         .relay_ms = 60 * 60 * 1000,
@@ -32,6 +33,7 @@ static const struct {
     {"head", offsetof(struct engine_limits, head_ms)},
     {"connect", offsetof(struct engine_limits, connect_ms)},
     {"idle", offsetof(struct engine_limits, idle_ms)},
+    {"silence", offsetof(struct engine_limits, silence_ms)},
     {"answer", offsetof(struct engine_limits, answer_ms)},
     {"body", offsetof(struct engine_limits, body_ms)},
     {"relay", offsetof(struct engine_limits, relay_ms)},
@@ -67,7 +69,8 @@ int engine_limits_set_time(struct engine_limits *limits, struct slice text, stru
         memcpy((char *)limits + times[i].at, &ms, sizeof ms);
         return 0;
     }
-    return errmsg_set(msg, ERR_USAGE,
-                      "'%.*s': there are limits for handshake, head, connect, idle, answer, body and relay",
-                      SLICE_ARG(name));
+    return errmsg_set(
+        msg, ERR_USAGE,
+        "'%.*s': there are limits for handshake, head, connect, silence, idle, answer, body and relay",
+        SLICE_ARG(name));
 }

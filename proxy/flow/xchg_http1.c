@@ -162,11 +162,16 @@ static void up1_body(struct xchg *x, struct slice in) {
 static void up1_ended(struct xchg *x) {
     enum io_end end = x->link->io->end;
     if (x->answer_phase < ANSWER_HELD) {
-        xchg_answer_lost(x, "the upstream ended the connection without an answer", false);
+        xchg_answer_lost(x,
+                         io_unreachable(x->link->io) ? UPSTREAM_UNREACHED
+                                                     : "the upstream ended the connection without an answer",
+                         false);
         return;
     }
     if (http1_body_eof(&x->up_body) || end == IO_END_RESET || end == IO_END_BROKEN) {
-        xchg_answer_broken(x, 502, "upstream-truncated", "the upstream's answer was cut off");
+        xchg_answer_broken(x, 502, "upstream-truncated",
+                           io_unreachable(x->link->io) ? UPSTREAM_UNREACHED
+                                                       : "the upstream's answer was cut off");
         return;
     }
     if (end == IO_END_UNCLEAN)

@@ -71,6 +71,19 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
     return io;
 }
 
+void io_keepalive(int fd) {
+    int one = 1, idle_s = 60, again_s = 10, times = 3;
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof again_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+}
+
+bool io_unreachable(const struct io *io) {
+    int e = io->sys_errno;
+    return e == ETIMEDOUT || e == EHOSTUNREACH || e == ENETUNREACH;
+}
+
 void io_own(struct io *io, const struct io_events *events, void *arg) {
     io->events = events;
     io->arg = arg;

@@ -136,6 +136,13 @@ struct io {
 struct io *io_open(struct event_base *base, int fd, bool connecting, const struct io_events *events,
                    void *arg);
 
+/* The kernel is to ask a peer of which nothing was heard for a minute, and that acknowledges nothing either, whether it is there:
+ * three times, each 10 s. The stream of one that is not ends with io_unreachable(). What a listener has, accepted sockets
+ * inherit. */
+void io_keepalive(int fd);
+/* Has the stream ended since nothing reaches the peer any more? */
+bool io_unreachable(const struct io *io);
+
 /* Hands the io to another owner. */
 void io_own(struct io *io, const struct io_events *events, void *arg);
 

@@ -235,8 +235,9 @@ static int make_upstream(struct worker_process *w, struct errmsg *msg) {
         r = resolver_new(w->role.base, &resolving, &w->resolver, msg);
     if (r < 0)
         return r;
-    struct upstream_config config = {w->role.base, w->resolver, w->roots,
-                                     w->extra,     &w->proxies, w->limits.connect_ms};
+    struct upstream_config config = {
+        w->role.base,         w->resolver,         w->roots, w->extra, &w->proxies,
+        w->limits.connect_ms, w->limits.silence_ms};
     w->upstream = upstream_new(&config);
     return w->upstream ? 0 : errmsg_set(msg, ERR_NOMEM, "out of memory");
 }

@@ -365,6 +365,7 @@ static int try_start(struct upstream_attempt *a, struct try *t) {
         return ENOMEM;
     io_share_begin(&t->io->share, a->pool->memory);
     a->running++;
+    io_keepalive(fd);
     io_deadline(t->io, UPSTREAM_ADDRESS_MS);
     return 0;
 }

@@ -378,6 +378,8 @@ struct upstream *upstream_new(const struct upstream_config *config) {
     u->config = *config;
     if (!u->config.connect_ms)
         u->config.connect_ms = UPSTREAM_CONNECT_MS;
+    if (!u->config.silent_ms)
+        u->config.silent_ms = UPSTREAM_SILENT_MS;
     return u;
 }
 

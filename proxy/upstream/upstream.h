@@ -36,6 +36,11 @@
  * for UPSTREAM_SETTLE_MS and be open still. What remains is a server that is being shut down in the very moment, which
  * a new connection may meet as well; then the request fails, and is never sent twice. A server of HTTP/2 says by GOAWAY
  * what it has not acted on, so an idle connection of that is only looked at.
+ *
+ * The way to a server may go without a word: its host, or a NAT on the way. What is sent then TCP repeats for a quarter of
+ * an hour; where nothing is, the kernel asks after a minute of silence (io_keepalive), and connections of HTTP/2 ask their
+ * servers, also through a proxy (upstream_http2.h). There is no TCP_USER_TIMEOUT: it would end uploads that a server takes
+ * its time for, since it counts a window that stays shut like bytes that nobody acknowledges.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_H
 #define PROXY_UPSTREAM_UPSTREAM_H
@@ -57,11 +62,15 @@ struct up2_stream;
 #define UPSTREAM_SETTLE_MS       50    /* … nor younger, if it has carried one request only */
 #define UPSTREAM_IDLE_PER_ORIGIN 64    /* connections; the one idle longest makes room */
 #define UPSTREAM_IDLE_PER_POOL   256
-#define UPSTREAM_OPEN_PER_POOL   4096   /* connections handed out, being made or idle */
-#define UPSTREAM_CONNECT_MS      30000  /* from the first look at the name to a verified connection */
+#define UPSTREAM_OPEN_PER_POOL   4096  /* connections handed out, being made or idle */
+#define UPSTREAM_CONNECT_MS      30000 /* from the first look at the name to a verified connection */
+#define UPSTREAM_SILENT_MS       10000 /* without a byte from a server of HTTP/2 of which something is asked */
 #define UPSTREAM_HTTP1_MS        600000 /* without HTTP/2, where the server has refused a request by that */
 #define UPSTREAM_STAGGER_MS      250    /* from one address to the next */
 #define UPSTREAM_ADDRESS_MS      10000  /* for one address to accept */
+
+/* Why a connection that was made can't be used any more, if io_unreachable() says so. */
+#define UPSTREAM_UNREACHED "the upstream can't be reached any more"
 
 /* --- shared by all pools of a worker ------------------------------------------------------------------ */
 
@@ -74,6 +83,7 @@ struct upstream_config {
     struct slice roots, extra;
     const struct proxyenv *proxies; /* borrowed; NULL: none */
     unsigned connect_ms;            /* until there is a verified connection; 0: UPSTREAM_CONNECT_MS */
+    unsigned silent_ms;             /* of a connection of HTTP/2 (upstream_http2.h); 0: UPSTREAM_SILENT_MS */
 };
 
 struct upstream *upstream_new(const struct upstream_config *config); /* NULL when memory is short */

@@ -145,6 +145,11 @@ static void up2_reset_unowned(struct up2 *up) {
     }
 }
 
+/* Why its io can't be used any more. */
+static const char *ended_by(const struct up2 *up) {
+    return io_unreachable(up->io) ? UPSTREAM_UNREACHED : up->ended;
+}
+
 static const char *broken(const struct up2 *up) {
     return up->why[0] ? up->why : UP2_BROKE_RULES;
 }
@@ -188,7 +193,7 @@ void up2_pump(struct up2 *up) {
     int r = http2_send(up->session, up->io, true);
     up->busy--;
     if (r) {
-        up2_lose(up, up->ended);
+        up2_lose(up, ended_by(up));
         up2_later(up);
         return;
     }
@@ -203,14 +208,14 @@ static void on_readable(struct io *io) {
     struct up2 *up = io->arg;
     size_t got;
     char *bytes = io_scratch();
+    up->heard = clock_coarse_ms();
     int r = io_read(io, bytes, IO_SCRATCH, &got);
     if (r == ERR_AGAIN)
         return;
     if (r) {
-        up2_lose(up, up->ended);
+        up2_lose(up, ended_by(up));
     } else {
         up->busy++;
-        up->heard = clock_coarse_ms();
         ssize_t n = nghttp2_session_mem_recv(up->session, (const uint8_t *)bytes, got);
         up->busy--;
         if (n < 0)
@@ -226,7 +231,25 @@ static void on_drained(struct io *io) {
 static void on_failed(struct io *io, int err) {
     struct up2 *up = io->arg;
     (void)err;
-    up2_lose(up, up->ended);
+    up2_lose(up, ended_by(up));
+    up2_turn(up);
+}
+
+/* The io's deadline, as long as there are streams, is the next time to look whether the server is there. */
+static void up2_look(struct up2 *up) {
+    uint64_t now = clock_coarse_ms();
+    bool asked = up->heard < up->pinged;
+    uint64_t due = asked ? up->pinged + (uint64_t)UP2_PING_TIMES * up->silent_ms : up->heard + up->silent_ms;
+    if (!asked && up->pinged && due < up->pinged + UP2_PING_MS)
+        due = up->pinged + UP2_PING_MS;
+    if (now >= due && asked) {
+        up2_lose(up, UP2_SILENT);
+    } else if (now >= due) {
+        nghttp2_submit_ping(up->session, NGHTTP2_FLAG_NONE, NULL);
+        up->pinged = now;
+        due = now + (uint64_t)UP2_PING_TIMES * up->silent_ms;
+    }
+    io_deadline(up->io, (unsigned)(due > now ? due - now : 0));
     up2_turn(up);
 }
 
@@ -234,6 +257,8 @@ static void on_timeout(struct io *io) {
     struct up2 *up = io->arg;
     if (up->nstreams == 0)
         up2_retire(up);
+    else if (up->state != UP2_BROKEN)
+        up2_look(up);
 }
 
 static const struct io_events up2_io = {
@@ -252,6 +277,7 @@ struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io
     up->peer = *peer;
     up->proxied = proxied;
     up->ended = UP2_ENDED;
+    up->silent_ms = pool->upstream->config.silent_ms;
     LIST_INIT(&up->streams);
     http2_guard_init(&up->guard, clock_monotonic_ms());
     event_assign(&up->defer, pool->upstream->config.base, -1, 0, on_deferred, up);
@@ -284,7 +310,7 @@ static bool up2_numbers(const struct up2 *up) {
 }
 
 static bool up2_silent(const struct up2 *up) {
-    return up->nstreams && clock_coarse_ms() - up->heard >= UP2_SILENT_MS;
+    return up->nstreams && clock_coarse_ms() - up->heard >= up->silent_ms;
 }
 
 static bool up2_room(const struct up2 *up) {

@@ -92,6 +92,7 @@ struct up2_stream {
 #define UP2_BROKE_RULES "the upstream broke the rules of HTTP/2"
 #define UP2_FLOODS      "the upstream floods its connection"
 #define UP2_ENDED       "the upstream ended the connection"
+#define UP2_SILENT      "the upstream says nothing any more, not even to a PING"
 
 struct up2 {
     struct upstream_pool *pool; /* NULL: retired */
@@ -107,11 +108,14 @@ struct up2 {
     nghttp2_session *session;
     LIST_HEAD(, up2_stream) streams;
     size_t nstreams;
-    unsigned busy;   /* inside of the library, or going through the streams */
-    bool used;       /* a request was sent on it before */
-    uint64_t heard;  /* ms by clock_coarse_ms: when something came last, or was asked for while nothing was */
-    unsigned secret; /* heads with a secret that are not sent yet */
-    bool narrow;     /* the window last said is UP2_NARROW */
+    unsigned busy; /* inside of the library, or going through the streams */
+    bool used;     /* a request was sent on it before */
+    /* by clock_coarse_ms: when something came last, or was asked for while nothing was; and when its server was asked whether it
+     * is there, 0: never */
+    uint64_t heard, pinged;
+    unsigned silent_ms; /* upstream_config's */
+    unsigned secret;    /* heads with a secret that are not sent yet */
+    bool narrow;        /* the window last said is UP2_NARROW */
     struct event defer;
     struct http2_guard guard;
     const char *ended; /* a literal: how the server ends it, by its GOAWAY's code, if that is an error */

@@ -61,9 +61,10 @@ int up2_attach(struct up2 *up, struct site *site, struct upstream_link *link) {
     http2_out_init(&s->out, up->session, up->io, 0, out_sent);
     event_assign(&s->timer, event_get_base(&up->defer), -1, 0, on_late, s);
     LIST_INSERT_HEAD(&up->streams, s, entry);
-    if (up->nstreams++ == 0)
+    if (up->nstreams++ == 0) {
         up->heard = clock_coarse_ms();
-    io_deadline(up->io, 0);
+        io_deadline(up->io, up->silent_ms);
+    }
     *link = (struct upstream_link){
         .peer = up->peer, .proxied = up->proxied, .reused = up->used, .http2 = s, .shared = site != up->site};
     up->used = true;

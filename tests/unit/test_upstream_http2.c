@@ -1,6 +1,7 @@
 /* Connections of HTTP/2 to upstreams: how long one has an id for another stream; what waits until it is listened to. */
 #include "tests/unit/upstream_rig.h"
 
+#include <netinet/tcp.h>
 #include <poll.h>
 
 #include "proxy/upstream/upstream_http2.h"
@@ -304,7 +305,7 @@ static void silence_is_left_to_who_waits_already(void **state) {
     link[0] = get_http2(&g);
     ask_listening(link[0], &answer[0], false);
     assert_true(loop_until(g.base, has_come, link[0], LOOP_PATIENCE));
-    up_of(link[0])->heard -= UP2_SILENT_MS;
+    up_of(link[0])->heard -= UPSTREAM_SILENT_MS;
     link[1] = get_http2(&g);
     assert_ptr_not_equal(up_of(link[1]), up_of(link[0]));
     ask(link[1], &answer[1]);
@@ -354,6 +355,64 @@ static void what_is_not_taken_under_pressure_gives_the_loop_no_work(void **state
     io_memory_drop(memory);
 }
 
+static uint64_t asked_since = 1;
+
+static bool was_asked(void *arg) {
+    const struct up2 *up = arg;
+    return up->pinged >= asked_since && up->heard >= up->pinged;
+}
+
+/* As long as something is asked of it, and not again for some minutes, though the silence goes on. */
+static void whether_a_silent_server_is_there_is_asked_seldom(void **state) {
+    struct answer answer;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_both(&g, &s);
+    struct upstream_link *link = get_http2(&g);
+    struct up2 *up = up_of(link);
+    ask_listening(link, &answer, false);
+    assert_true(loop_until(g.base, has_come, link, LOOP_PATIENCE));
+    loop_for(g.base, 50);
+    assert_int_equal(up->pinged, 0);
+    up->silent_ms = 10;
+    io_deadline(up->io, 1);
+    assert_true(loop_until(g.base, was_asked, up, LOOP_PATIENCE));
+    uint64_t first = asked_since = up->pinged;
+    io_deadline(up->io, 1);
+    loop_for(g.base, 100);
+    assert_int_equal(up->pinged, first);
+    up->pinged -= UP2_PING_MS;
+    io_deadline(up->io, 1);
+    assert_true(loop_until(g.base, was_asked, up, LOOP_PATIENCE));
+    up2_listen(link, true);
+    must_be_answered(&g, &answer);
+    upstream_release(link, true, 0);
+    loop_for(g.base, 50); /* idle: its own time counts */
+    assert_int_equal(upstream_pool_open(g.pool), 1);
+    close_both(&g, &s);
+}
+
+static int option(int fd, int level, int name) {
+    int value = -1;
+    socklen_t n = sizeof value;
+    assert_int_equal(getsockopt(fd, level, name, &value, &n), 0);
+    return value;
+}
+
+static void the_kernel_asks_as_well(void **state) {
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_both(&g, &s);
+    struct upstream_link *link = get_http2(&g);
+    int fd = up_of(link)->io->fd;
+    assert_int_equal(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    assert_int_equal(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 60);
+    upstream_release(link, true, 0);
+    close_both(&g, &s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_id_is_used_and_then_a_new_connection),
@@ -362,6 +421,8 @@ int main(void) {
         cmocka_unit_test(trailers_do_not_take_the_head_away_that_waits),
         cmocka_unit_test(silence_is_left_to_who_waits_already),
         cmocka_unit_test(what_is_not_taken_under_pressure_gives_the_loop_no_work),
+        cmocka_unit_test(whether_a_silent_server_is_there_is_asked_seldom),
+        cmocka_unit_test(the_kernel_asks_as_well),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
