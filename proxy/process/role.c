@@ -46,8 +46,21 @@ int role_main(int argc, char **argv, const char *name, int (*run)(void)) {
     return 1;
 }
 
+/* The library runs what asks for its next turn from within a turn, as a connection does that never runs dry, until there is nothing
+ * of that kind; the sockets of all others would be looked at when it has ended. */
+static struct event_base *role_base_new(void) {
+    const struct timeval most = {.tv_usec = ROLE_TURN_US};
+    struct event_config *config = event_config_new();
+    struct event_base *base = NULL;
+    if (config && event_config_set_max_dispatch_interval(config, &most, -1, 0) == 0)
+        base = event_base_new_with_config(config);
+    if (config)
+        event_config_free(config);
+    return base;
+}
+
 int role_open(struct role_base *b, const struct channel_ops *ops, void *arg) {
-    *b = (struct role_base){.base = event_base_new()};
+    *b = (struct role_base){.base = role_base_new()};
     if (!b->base)
         return ERR_NOMEM;
     return channel_open(&b->ctl, b->base, IPC_FD, false, ops, arg);

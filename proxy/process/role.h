@@ -9,6 +9,8 @@
 
 #define ROLE_SIGNALS 3 /* SIGTERM, SIGINT, SIGHUP */
 
+#define ROLE_TURN_US 2000 /* of work, after which the loop looks at all sockets again */
+
 struct role_base {
     struct event_base *base;
     struct channel ctl;

@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-#include "proxy/process/channel.h"
+#include "proxy/process/ipc.h"
+#include "proxy/process/role.h"
 
 struct seen {
     struct event_base *base;
@@ -185,6 +186,68 @@ static void last_words_are_read(void **state) {
     event_base_free(base);
 }
 
+/* --- the loop of a role ---------------------------------------------------------------------------------- */
+
+#define AGAIN_MOST 5000000 /* turns, which take many times ROLE_TURN_US */
+
+struct busy {
+    struct role_base role;
+    struct event *again;
+    unsigned turns;
+    int peer; /* says something when the first turn has come */
+    bool seen;
+};
+
+static void on_again(evutil_socket_t fd, short what, void *arg) {
+    struct busy *b = arg;
+    (void)fd;
+    (void)what;
+    if (++b->turns == 1)
+        assert_int_equal(write(b->peer, "x", 1), 1);
+    if (b->turns < AGAIN_MOST)
+        event_active(b->again, EV_TIMEOUT, 0);
+    else
+        event_base_loopbreak(b->role.base);
+}
+
+static void on_byte(evutil_socket_t fd, short what, void *arg) {
+    struct busy *b = arg;
+    (void)fd;
+    (void)what;
+    b->seen = true;
+    event_base_loopbreak(b->role.base);
+}
+
+/* So does a connection that never runs dry. */
+static void who_asks_for_one_turn_after_another_keeps_nobody_from_his(void **state) {
+    struct busy b = {.turns = 0};
+    int pair[2], ctl[2];
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ctl), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    b.peer = pair[1];
+    int kept = dup(IPC_FD); /* a role's socket has its place */
+    assert_int_equal(dup2(ctl[0], IPC_FD), IPC_FD);
+    assert_int_equal(role_open(&b.role, &ops, &b), 0);
+    b.again = event_new(b.role.base, -1, 0, on_again, &b);
+    struct event *byte = event_new(b.role.base, pair[0], EV_READ, on_byte, &b);
+    event_add(byte, NULL);
+    event_active(b.again, EV_TIMEOUT, 0);
+    role_loop(&b.role);
+    assert_true(b.seen);
+    event_free(byte);
+    event_free(b.again);
+    assert_int_equal(role_close(&b.role), 0);
+    if (kept >= 0) {
+        dup2(kept, IPC_FD);
+        close(kept);
+    }
+    int all[] = {pair[0], pair[1], ctl[0], ctl[1]};
+    for (size_t i = 0; i < 4; i++)
+        if (all[i] != IPC_FD)
+            close(all[i]);
+}
+
 int main(void) {
     static int secret = 1;
     const struct CMUnitTest tests[] = {
@@ -194,6 +257,7 @@ int main(void) {
         cmocka_unit_test(a_malformed_message_ends_the_channel),
         cmocka_unit_test(what_the_reader_refuses_ends_the_channel_once),
         cmocka_unit_test(last_words_are_read),
+        cmocka_unit_test(who_asks_for_one_turn_after_another_keeps_nobody_from_his),
     };
     return cmocka_run_group_tests_name("process channel", tests, NULL, NULL);
 }
