@@ -5,10 +5,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/block.h"
+
 #define HEAP_FREE_MIN (1u << 20)   /* bytes; less is left as it is */
 #define STACK_DEPTH   (256u << 10) /* more than a start goes below where it settles */
 
 static void trim(void) {
+    block_settle();
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
