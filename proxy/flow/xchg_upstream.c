@@ -21,6 +21,7 @@
 #include "proxy/flow/xchg.h"
 
 static const struct upstream_callbacks go_callbacks;
+static void go_on(struct xchg *x, struct upstream_link *link);
 
 static const char *const send_phase_names[] = {"nothing", "body", "all", "failed"};
 _Static_assert(sizeof send_phase_names / sizeof *send_phase_names == SEND_PHASES, "a name for each phase");
@@ -92,6 +93,12 @@ static void go_connect(struct xchg *x, bool fresh) {
     options.websocket = x->upgrade_key.n > 0;
     options.alone = x->retried;
     xchg_enter(x, XCHG_CONNECT);
+    /* what has wholly come need not come by the loop again; a body, whose transport may be at work on it, does */
+    struct upstream_link *link = x->body_done ? upstream_reuse(x->box->pool, &origin, &options) : NULL;
+    if (link) {
+        go_on(x, link);
+        return;
+    }
     x->attempt = upstream_acquire(x->box->pool, &origin, &options, &go_callbacks, x);
     if (!x->attempt)
         refusal_trouble(x, 503, "no-memory", "out of memory");
@@ -281,16 +288,20 @@ static void go_send(struct xchg *x) {
     }
 }
 
-static void go_ready(void *arg, struct upstream_link *link) {
-    struct xchg *x = arg;
-    engine_reap(x->box->engine);
-    x->attempt = NULL;
+static void go_on(struct xchg *x, struct upstream_link *link) {
     x->link = link;
     addr_text(&link->peer, true, x->peer);
     x->server = link->http2 ? &xchg_http2 : &xchg_http1;
     x->server->begin(x);
     xchg_enter(x, XCHG_RELAY);
     go_send(x);
+}
+
+static void go_ready(void *arg, struct upstream_link *link) {
+    struct xchg *x = arg;
+    engine_reap(x->box->engine);
+    x->attempt = NULL;
+    go_on(x, link);
 }
 
 static const struct upstream_callbacks go_callbacks = {.ready = go_ready, .failed = go_failed};

@@ -189,6 +189,16 @@ static void attempt_free(struct upstream_attempt *a) {
     free(a);
 }
 
+/* The caller's from now on. */
+static struct upstream_link *link_hand_out(struct upstream_pool *p, struct link *l) {
+    TAILQ_INSERT_TAIL(&p->out, l, entry);
+    if (l->link.io) {
+        io_pause(l->link.io);
+        io_resume(l->link.io);
+    }
+    return &l->link;
+}
+
 static void on_decided(evutil_socket_t fd, short what, void *arg) {
     struct upstream_attempt *a = arg;
     struct upstream_pool *p = a->pool;
@@ -203,12 +213,7 @@ static void on_decided(evutil_socket_t fd, short what, void *arg) {
     if (a->made) {
         struct link *l = a->made;
         attempt_free(a);
-        TAILQ_INSERT_TAIL(&p->out, l, entry);
-        if (l->link.io) {
-            io_pause(l->link.io);
-            io_resume(l->link.io);
-        }
-        callbacks.ready(callback_arg, &l->link);
+        callbacks.ready(callback_arg, link_hand_out(p, l));
         return;
     }
     char text[sizeof a->text];
@@ -262,6 +267,21 @@ static struct link *attempt_ready(struct upstream_attempt *a) {
     struct link *l =
         o->http2 && !o->alone ? http2_take(a->pool, a->site, up2_find(a->site, o->websocket, o->once)) : NULL;
     return l || o->fresh ? l : idle_take(a->site, o->once);
+}
+
+struct upstream_link *upstream_reuse(struct upstream_pool *p, const struct upstream_origin *origin,
+                                     const struct upstream_options *options) {
+    if (options->fresh)
+        return NULL;
+    struct site *site = site_get(p, origin, options);
+    if (!site)
+        return NULL;
+    bool shares = options->http2 && !options->alone && up2_find(site, options->websocket, options->once);
+    struct link *l = shares ? NULL : idle_take(site, options->once);
+    if (l)
+        return link_hand_out(p, l);
+    site_put(p, site);
+    return NULL;
 }
 
 struct upstream_attempt *upstream_acquire(struct upstream_pool *p, const struct upstream_origin *origin,

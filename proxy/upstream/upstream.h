@@ -178,6 +178,13 @@ struct upstream_callbacks {
 struct upstream_attempt;
 
 /*
+ * An idle connection of HTTP/1.1 to `origin`, at once: the request goes out on it in the same turn of the loop. NULL where
+ * there is none that `options` permit, or a stream of HTTP/2 would be had: upstream_acquire gets one.
+ */
+struct upstream_link *upstream_reuse(struct upstream_pool *p, const struct upstream_origin *origin,
+                                     const struct upstream_options *options);
+
+/*
  * Gets a connection to `origin`. One of the callbacks is called, once, always from the event loop and
  * never within this call. The handle is gone when the callback begins. Returns NULL when memory is short
  * (then nobody is called).

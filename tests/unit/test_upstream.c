@@ -189,6 +189,66 @@ static void apart(void **state) {
     server_stop(&s);
 }
 
+static struct upstream_link *at_once(struct rig *g, const char *name, struct upstream_options options) {
+    struct upstream_origin origin = {.scheme = URL_HTTP, .port = 443};
+    assert_int_equal(url_host_parse(slice_str(name), &origin.host, NULL), 0);
+    return upstream_reuse(g->pool, &origin, &options);
+}
+
+/* What is idle is had without the loop, by who may have it; what is not there is not made. */
+static void without_the_loop(void **state) {
+    struct server s = {.kind = SERVER_ORIGIN};
+    struct upstream_options any = {0}, fresh = {.fresh = true}, other = {.private_name = true};
+    struct rig g;
+    (void)state;
+    server_start(&s);
+    rig_open(&g, "", pin_to(s.port, "a.test", "b.test"), NULL);
+    assert_null(at_once(&g, "a.test", any));
+    assert_int_equal(upstream_pool_open(g.pool), 0);
+    struct upstream_link *link = get(&g, URL_HTTP, "a.test", 443);
+    assert_null(at_once(&g, "a.test", any)); /* it is out */
+    for (int i = 0; i < 3; i++) {
+        exchange(&g, link);
+        upstream_release(link, true, 0);
+        assert_null(at_once(&g, "b.test", any));
+        assert_null(at_once(&g, "a.test", fresh));
+        assert_null(at_once(&g, "a.test", other));
+        link = at_once(&g, "a.test", any);
+        assert_non_null(link);
+        assert_true(link->reused);
+        assert_int_equal(idle_of(&g), 0);
+        assert_int_equal(upstream_pool_open(g.pool), 1);
+    }
+    upstream_release(link, false, 0);
+    assert_int_equal(upstream_pool_open(g.pool), 0);
+    rig_close(&g);
+    server_stop(&s);
+}
+
+/* … and one that has ended meanwhile, which the loop has not seen, carries nothing that can't be repeated. */
+static void ended_unseen(void **state) {
+    struct server s = {.kind = SERVER_ORIGIN};
+    struct rig g;
+    (void)state;
+    server_start(&s);
+    rig_open(&g, "", pin_to(s.port, "a.test", NULL), NULL);
+    int fd = -1;
+    for (int i = 0; i < 2; i++) { /* it has shown that it is kept */
+        struct upstream_link *link = get(&g, URL_HTTP, "a.test", 443);
+        char byte;
+        size_t got;
+        exchange(&g, link);
+        assert_int_equal(io_read(link->io, &byte, 1, &got), ERR_AGAIN);
+        assert_true(io_at_rest(link->io));
+        fd = link->io->fd;
+        upstream_release(link, true, 0);
+    }
+    assert_int_equal(shutdown(fd, SHUT_RD), 0);
+    assert_null(at_once(&g, "a.test", (struct upstream_options){.once = true}));
+    rig_close(&g);
+    server_stop(&s);
+}
+
 static void cancelled(void **state) {
     struct server s = {.tls = server_context(good_root, "a.test", -60)};
     struct rig g;
@@ -403,10 +463,13 @@ static void all_in_turn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(again),          cmocka_unit_test(once),        cmocka_unit_test(not_again),
-        cmocka_unit_test(apart),          cmocka_unit_test(cancelled),   cmocka_unit_test(bad_certificates),
-        cmocka_unit_test(no_tls),         cmocka_unit_test(old_tls),     cmocka_unit_test(addresses),
-        cmocka_unit_test(named_networks), cmocka_unit_test(all_in_turn),
+        cmocka_unit_test(again),        cmocka_unit_test(once),
+        cmocka_unit_test(not_again),    cmocka_unit_test(without_the_loop),
+        cmocka_unit_test(ended_unseen), cmocka_unit_test(apart),
+        cmocka_unit_test(cancelled),    cmocka_unit_test(bad_certificates),
+        cmocka_unit_test(no_tls),       cmocka_unit_test(old_tls),
+        cmocka_unit_test(addresses),    cmocka_unit_test(named_networks),
+        cmocka_unit_test(all_in_turn),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
