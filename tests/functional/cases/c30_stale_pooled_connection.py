@@ -34,26 +34,41 @@ CLIENT = '''
 '''
 
 
-def closing(how):
-    """Answers, and closes 5 ms later, without having said so."""
-    def answer(connection, request):
+class Closing:
+    """Answers, and closes 5 ms later, without having said so. `late`: how often that was so much later that exeat may have taken the
+    connection for one that is kept (proxy/upstream/upstream.h, UPSTREAM_SETTLE_MS): a machine under load takes its time."""
+
+    def __init__(self, how):
+        self.how, self.late = how, 0
+
+    def __call__(self, connection, request):
         connection.read_body(request)
+        began = time.monotonic()
         connection.send(response(200, "ok"))
         time.sleep(0.005)
-        connection.close(how)
-    return answer
+        connection.close(self.how)
+        self.late += time.monotonic() - began > 0.04
+
+
+def holds(r, server, closing, count, gone=lambda x: x[1:3] == ["POST", 502]):
+    """Every request was answered and none made twice, but for a POST that met a late end: it was not made at all, and 502 says so."""
+    bad = [x for x in r.reports[0] if not gone(x)]
+    tap.equal(bad, [])
+    lost = len(r.reports[0])
+    tap.ok(lost <= closing.late, "%d lost, %d ends were late" % (lost, closing.late))
+    posts = [q.target for q in server.requests if q.method == "POST"]
+    tap.equal(len(posts), len(set(posts)), "a POST was made twice")
+    tap.equal(len(posts), count // 2 - lost)
+    tap.equal(len({q.target for q in server.requests}), count - lost)
+    tap.equal(len(r.outcomes(status=502)), lost)
 
 
 def story(t, how, tls, count=1000):
-    server = t.use(RawServer(closing(how), tls=pki.leaf("a.test") if tls else None))
+    closing = Closing(how)
+    server = t.use(RawServer(closing, tls=pki.leaf("a.test") if tls else None))
     r = client.run(POLICY, CLIENT % {"count": count, "open": 'tls("a.test")' if tls else 'tcp("a.test")'},
                    resolve=[server.resolve("a.test", 443 if tls else 80)], upstream_ca=pki.ca, timeout=150)
-    tap.equal(r.reports, [[]])
-    posts = [q.target for q in server.requests if q.method == "POST"]
-    tap.equal(len(posts), len(set(posts)), "a POST was made twice")
-    tap.equal(len(set(posts)), count // 2)
-    tap.equal(len({q.target for q in server.requests}), count)
-    tap.equal(r.outcomes(status=502), [])
+    holds(r, server, closing, count)
 
 
 @tap.test(timeout=180)
@@ -129,7 +144,8 @@ def closed_by_a_server_of_http_2_without_a_word(t):
 def a_client_of_http_2_does_not_see_it_either(t):
     h2.needed()
     for how in ("fin", "rst"):
-        server = t.use(RawServer(closing(how), tls=pki.leaf("a.test")))
+        closing = Closing(how)
+        server = t.use(RawServer(closing, tls=pki.leaf("a.test")))
         r = client.run(POLICY, [h2.CLIENT, '''
             c = h2("a.test")
             bad = []
@@ -140,20 +156,17 @@ def a_client_of_http_2_does_not_see_it_either(t):
                 time.sleep(0.003 + i % 5 / 1000)
             report(bad)
         '''], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, timeout=60)
-        tap.equal(r.reports, [[]], how)
-        tap.equal(sorted(q.target for q in server.requests if q.method == "POST"), sorted("/%d" % i for i in range(1, 200, 2)), how)
-        tap.equal(r.outcomes(status=502), [])
+        holds(r, server, closing, 200, lambda x: x[0] % 2 and x[1] == 502)
 
 
 @tap.test
 def behind_a_proxy_of_the_environment(t):
-    server = t.use(RawServer(closing("fin"), tls=pki.leaf("a.test")))
+    closing = Closing("fin")
+    server = t.use(RawServer(closing, tls=pki.leaf("a.test")))
     way = t.use(ProxyServer({"203.0.113.9:443": ("127.0.0.1", server.port)}))
     r = client.run(POLICY, CLIENT % {"count": 200, "open": 'tls("a.test")'}, upstream_ca=pki.ca, timeout=50, resolve="a.test:443:203.0.113.9",
                    env={"https_proxy": "http://127.0.0.1:%d" % way.port})
-    tap.equal(r.reports, [[]])
-    tap.equal(sorted(q.target for q in server.requests if q.method == "POST"), sorted("/%d" % i for i in range(1, 200, 2)))
-    tap.equal(r.outcomes(status=502), [])
+    holds(r, server, closing, 200)
 
 
 def on_a_kept_connection(t, method, last, body=b""):
