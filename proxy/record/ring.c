@@ -89,7 +89,7 @@ bool ring_wants_wake(struct ring *r) {
     if (atomic_load_explicit(&m->asleep, memory_order_relaxed) && atomic_exchange(&m->asleep, 0))
         return true;
     uint64_t used = ring_used(r), tail = r->at - used;
-    if (used <= RING_BYTES / 2 || r->told == tail)
+    if (used <= RING_EARLY || r->told == tail)
         return false;
     r->told = tail;
     return true;

@@ -17,6 +17,9 @@
 #include "base/slice.h"
 
 #define RING_BYTES (256u << 10) /* several messages of MSG_MAX */
+/* With more in it, the reader is to come before his time. Where both share a CPU all that goes through the writer waits while
+ * the reader works: a writer without a moment to spare is worked for in small pieces, one that has time in rare ones. */
+#define RING_EARLY (RING_BYTES / 4)
 
 struct ring;
 
@@ -31,7 +34,7 @@ void ring_free(struct ring *r);
 
 /* The writer's. 0, or ERR_AGAIN: there is no room now. */
 int ring_put(struct ring *r, struct slice message);
-/* After ring_put: does the reader sleep, or must he come before his time, since the ring is half full? Told once. */
+/* After ring_put: does the reader sleep, or must he come before his time (RING_EARLY)? Told once. */
 bool ring_wants_wake(struct ring *r);
 
 /* The reader's. Copies the next message into `memory`. 0; ERR_AGAIN: there is none; ERR_PEER: what the writer left is no
