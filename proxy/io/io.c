@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,7 +13,8 @@
 #include "proxy/io/io_parts.h"
 
 /* `readable` is called this often in a row for bytes that TLS holds already, before others have their turn. */
-#define IO_TURNS 4
+#define IO_TURNS    4
+#define IO_REPEATED 2 /* times without an answer; a window that stays shut is asked about seldom, and once */
 
 static void io_on_read(evutil_socket_t fd, short what, void *arg);
 static void io_on_write(evutil_socket_t fd, short what, void *arg);
@@ -82,6 +84,14 @@ void io_keepalive(int fd) {
 bool io_unreachable(const struct io *io) {
     int e = io->sys_errno;
     return e == ETIMEDOUT || e == EHOSTUNREACH || e == ENETUNREACH;
+}
+
+bool io_unacknowledged(const struct io *io, unsigned ms) {
+    struct tcp_info info;
+    socklen_t n = sizeof info;
+    memset(&info, 0, sizeof info);
+    return getsockopt(io->fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 && info.tcpi_last_ack_recv >= ms &&
+           info.tcpi_retransmits + info.tcpi_probes >= IO_REPEATED;
 }
 
 void io_own(struct io *io, const struct io_events *events, void *arg) {

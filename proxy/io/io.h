@@ -142,6 +142,9 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
 void io_keepalive(int fd);
 /* Has the stream ended since nothing reaches the peer any more? */
 bool io_unreachable(const struct io *io);
+/* Is it so, as far as can be told: has nothing come for `ms`, though what was sent, or a question whether there is room for
+ * it, was repeated? The kernel of a peer that is there answers these, whatever its program does. */
+bool io_unacknowledged(const struct io *io, unsigned ms);
 
 /* Hands the io to another owner. */
 void io_own(struct io *io, const struct io_events *events, void *arg);

@@ -38,8 +38,8 @@
  * what it has not acted on, so an idle connection of that is only looked at.
  *
  * The way to a server may go without a word: its host, or a NAT on the way. What is sent then TCP repeats for a quarter of
- * an hour; where nothing is, the kernel asks after a minute of silence (io_keepalive), and connections of HTTP/2 ask their
- * servers, also through a proxy (upstream_http2.h). There is no TCP_USER_TIMEOUT: it would end uploads that a server takes
+ * an hour; where nothing is, the kernel asks after a minute of silence (io_keepalive), and connections of HTTP/2 send
+ * something sooner (upstream_http2.h). There is no TCP_USER_TIMEOUT: it would end uploads that a server takes
  * its time for, since it counts a window that stays shut like bytes that nobody acknowledges.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_H

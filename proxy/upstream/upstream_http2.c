@@ -242,8 +242,10 @@ static void up2_look(struct up2 *up) {
     uint64_t due = asked ? up->pinged + (uint64_t)UP2_PING_TIMES * up->silent_ms : up->heard + up->silent_ms;
     if (!asked && up->pinged && due < up->pinged + UP2_PING_MS)
         due = up->pinged + UP2_PING_MS;
-    if (now >= due && asked) {
-        up2_lose(up, UP2_SILENT);
+    if (now >= due && asked && io_unacknowledged(up->io, (unsigned)(now - up->pinged))) {
+        up2_lose(up, UPSTREAM_UNREACHED);
+    } else if (now >= due && asked) {
+        due = now + up->silent_ms;
     } else if (now >= due) {
         nghttp2_submit_ping(up->session, NGHTTP2_FLAG_NONE, NULL);
         up->pinged = now;

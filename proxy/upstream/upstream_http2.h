@@ -15,9 +15,10 @@
  * next request gets another connection, where the server resets a stream with ENHANCE_YOUR_CALM (node's does so with all
  * that follow when the memory of a connection is used up), and as long as nothing at all has come for silent_ms
  * (upstream_config) though something is asked: the way to it may have gone, which TCP takes a quarter of an hour to tell.
- * Then the server is sent a PING (RFC 9113 6.7) as well, which one that only thinks for long answers. If nothing comes for
- * UP2_PING_TIMES as long again, the connection is given up, and those under way hear that it is lost. There is no other PING
- * for UP2_PING_MS, whatever comes: servers of gRPC end a connection for a third one within five minutes each.
+ * Then the server is sent a PING (RFC 9113 6.7) as well. If nothing comes for UP2_PING_TIMES as long again, not even its kernel's
+ * word that the PING has come (io_unacknowledged), the connection is given up, and those under way hear that it is lost. A server
+ * that is there may think, and read nothing meanwhile, for as long as the answer's limit permits. There is no other PING for
+ * UP2_PING_MS, whatever comes: servers of gRPC end a connection for a third one within five minutes each.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_HTTP2_H
 #define PROXY_UPSTREAM_UPSTREAM_HTTP2_H
@@ -30,7 +31,7 @@
 #define UP2_NARROW     IO_RECORD   /* … under pressure */
 #define UP2_STREAMS    100         /* at a time, on one connection, if the server permits as many */
 #define UP2_PING_MS    330000      /* from one PING to the next */
-#define UP2_PING_TIMES 2           /* … and until something has come after it, so often silent_ms */
+#define UP2_PING_TIMES 2           /* … and until something is to have come after it, so often silent_ms */
 
 struct site;
 struct up2;

@@ -92,7 +92,6 @@ struct up2_stream {
 #define UP2_BROKE_RULES "the upstream broke the rules of HTTP/2"
 #define UP2_FLOODS      "the upstream floods its connection"
 #define UP2_ENDED       "the upstream ended the connection"
-#define UP2_SILENT      "the upstream says nothing any more, not even to a PING"
 
 struct up2 {
     struct upstream_pool *pool; /* NULL: retired */
