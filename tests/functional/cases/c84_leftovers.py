@@ -101,6 +101,20 @@ def every_signal_that_ends_it_by_either_user(t):
 
 
 @tap.test
+def a_role_that_is_stopped_goes_all_the_same():
+    """It would hear nothing of a connection that has ended, but what the kernel does to it."""
+    host = leftovers.Host()
+    for role in roles.ROLES:
+        with roles.greedy() as sandbox:
+            roles.began(sandbox)
+            roles.kill(roles.of(sandbox.pid)[role], signal.SIGSTOP)
+            roles.kill(sandbox.pid)
+            sandbox.process.wait(30)
+        roles.gone(host)
+    host.check()
+
+
+@tap.test
 def an_ordinary_end_leaves_nothing_either():
     host = leftovers.Host()
     state = work.folder("state.", user=exeat.as_user(), mode=0o700)
