@@ -222,6 +222,13 @@ static void kinds_of_groups(void **state) {
     SSL_CTX_free(client);
 }
 
+static int place_in(STACK_OF(SSL_CIPHER) * suites, const SSL_CIPHER *suite) {
+    for (int i = 0; i < sk_SSL_CIPHER_num(suites); i++)
+        if (sk_SSL_CIPHER_value(suites, i) == suite)
+            return i;
+    return -1;
+}
+
 /* Every suite that the default context would offer, in default order or by the list that a system's setting may have. */
 static void suites_of(const char *list, int least) {
     SSL_CTX *client = client_of(0), *standard = SSL_CTX_new(TLS_client_method());
@@ -232,14 +239,16 @@ static void suites_of(const char *list, int least) {
     }
     SSL *lean = SSL_new(client), *full = SSL_new(standard);
     STACK_OF(SSL_CIPHER) *ours = SSL_get1_supported_ciphers(lean), *theirs = SSL_get1_supported_ciphers(full);
-    int done = 0;
+    int done = 0, last = -1;
     assert_int_equal(sk_SSL_CIPHER_num(ours), sk_SSL_CIPHER_num(theirs));
     assert_string_equal(SSL_CIPHER_get_name(sk_SSL_CIPHER_value(ours, 0)), "TLS_AES_128_GCM_SHA256");
     for (int i = 0; i < sk_SSL_CIPHER_num(ours); i++) {
         const SSL_CIPHER *suite = sk_SSL_CIPHER_value(ours, i);
         int auth = SSL_CIPHER_get_auth_nid(suite);
         bool tls13 = strcmp(SSL_CIPHER_get_version(suite), "TLSv1.3") == 0;
-        assert_true(sk_SSL_CIPHER_find(theirs, (SSL_CIPHER *)suite) >= 0);
+        int at = place_in(theirs, suite);
+        assert_true(at >= 0 && (tls13 || at > last)); /* TLS 1.3 has an order of its own */
+        last = tls13 ? last : at;
         if (auth != NID_auth_rsa && auth != NID_auth_ecdsa && auth != NID_auth_any)
             continue;
         size_t kind = auth == NID_auth_ecdsa ? 2 : 0;
@@ -285,6 +294,14 @@ static void lean(void **state) {
     EVP_CIPHER_do_all_provided(libctx_none(), count_cipher, &none);
     assert_true(some > 5 && some < all / 3);
     assert_int_equal(none, 0);
+    /* nor is a suite in the list that is never offered */
+    SSL_CTX *client = client_of(0);
+    SSL *ssl = SSL_new(client);
+    STACK_OF(SSL_CIPHER) *offered = SSL_get1_supported_ciphers(ssl);
+    assert_int_equal(sk_SSL_CIPHER_num(SSL_CTX_get_ciphers(client)), sk_SSL_CIPHER_num(offered));
+    sk_SSL_CIPHER_free(offered);
+    SSL_free(ssl);
+    SSL_CTX_free(client);
 }
 
 static void count_keys(EVP_KEYMGMT *keys, void *arg) {
