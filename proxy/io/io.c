@@ -52,6 +52,7 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
     }
     io->fd = fd;
     io->base = base;
+    io->dialled = connecting;
     io->events = events;
     io->arg = arg;
     buf_init(&io->queue, IO_QUEUE_MAX);
@@ -128,6 +129,7 @@ void io_free(struct io *io) {
     event_del(&io->rd);
     event_del(&io->wr);
     event_del(&io->timer);
+    io_not_soon(io);
     SSL_free(io->ssl);
     io_forget_errors();
     io->ssl = NULL;
@@ -392,6 +394,15 @@ static void io_after_send(struct io *io, int r, bool waited) {
         io->events->drained(io);
 }
 
+void io_on_turn_end(struct io *io) {
+    io->busy++;
+    /* what was to go may have gone since, or wait for the socket's event */
+    if (!io_blocked(io) && !io->write_failed && (buf_len(&io->queue) > 0 || io->held_back))
+        io_after_send(io, io_send_queue(io), false);
+    io->busy--;
+    io_reap(io);
+}
+
 static void io_on_read(evutil_socket_t fd, short what, void *arg) {
     struct io *io = arg;
     (void)fd;
@@ -441,7 +452,7 @@ static void io_on_write(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     bool waited = io->wr_on;
     io->busy++;
-    io->blocked = io->soon = false;
+    io->blocked = false;
     if (io->state == IO_CONNECTING) {
         io_connected(io);
     } else if (io->state == IO_SHAKING) {
@@ -456,8 +467,6 @@ static void io_on_write(evutil_socket_t fd, short what, void *arg) {
     if (io->state != IO_CLOSED && !io->blocked && io->wr_on) {
         event_del(&io->wr);
         io->wr_on = false;
-        if (io->soon) /* a callback's wish, which went with it */
-            event_active(&io->wr, EV_WRITE, 0);
     }
     io->busy--;
     io_reap(io);

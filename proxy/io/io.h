@@ -30,6 +30,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <openssl/ssl.h>
+#include <sys/queue.h>
 
 #include "base/addr.h"
 #include "base/buf.h"
@@ -110,7 +111,6 @@ struct io {
     uint64_t deadline; /* ms by clock_coarse_ms; 0: none */
     uint64_t timer_at; /* when `timer` fires; 0: not pending */
     bool rd_on, wr_on; /* events are added */
-    bool soon;         /* `wr` is active for io_flush_soon */
     bool blocked;      /* the socket was full: only the event writes, all others queue */
     bool paused;
     bool dry;      /* the last recv() was a short one: the next would only say EAGAIN */
@@ -128,6 +128,9 @@ struct io {
     unsigned linger_left;
     unsigned long tls_error; /* OpenSSL's, of the last failure */
     struct io *next, **link; /* of those that linger */
+    bool dialled;            /* opened by a connect() of ours */
+    TAILQ_ENTRY(io) soon;    /* of those that io_flush_soon was called for */
+    bool is_soon;            /* … it is among them */
 };
 
 /* Takes `fd`, which must be non-blocking and CLOEXEC. `connecting`: a connect() is under way on it; TCP_NODELAY is
@@ -207,7 +210,8 @@ struct buf *io_queue(struct io *io);
 int io_flush(struct io *io);
 /* The same when the loop's turn ends (at once where it has nothing else to do): sends that follow one another wake the peers'
  * side once where they share a machine, find the kernel's code in the cache, and take with them what the turn still brings
- * for the same connection. */
+ * for the same connection. What goes to clients, on connections that were accepted, goes first: whoever waited for it has asked
+ * again by the next turn. */
 int io_flush_soon(struct io *io);
 
 /* What is queued from now until the queue is empty holds a secret: it is wiped as it goes. Room for it should be

@@ -30,12 +30,18 @@ static inline size_t io_step(const struct io *io, size_t n) {
 void io_want_write(struct io *io);
 void io_want_read(struct io *io);
 
+/* The turn's end, which io_flush_soon was called for. */
+void io_on_turn_end(struct io *io);
+
 /* ---- io_write.c ---- */
 
 /* Can nothing be written now? An event will say when. */
 static inline bool io_blocked(const struct io *io) {
     return io->state != IO_OPEN || io->blocked || io->write_wants_read;
 }
+
+/* io_flush_soon is forgotten. */
+void io_not_soon(struct io *io);
 
 /* Sends the queue, as far as it goes. 0, ERR_AGAIN with an event armed, or the failure. */
 int io_send_queue(struct io *io);

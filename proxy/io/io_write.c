@@ -187,16 +187,65 @@ int io_flush(struct io *io) {
     return 0;
 }
 
+/* ---- the turn's end ---- */
+
+TAILQ_HEAD(soon, io);
+
+static struct { /* of the process's one loop */
+    struct soon answers, requests;
+    struct event event; /* active while there are any */
+} turn = {.answers = TAILQ_HEAD_INITIALIZER(turn.answers), .requests = TAILQ_HEAD_INITIALIZER(turn.requests)};
+
+static struct soon *soon_of(const struct io *io) {
+    return io->dialled ? &turn.requests : &turn.answers;
+}
+
+static void soon_remove(struct io *io) {
+    TAILQ_REMOVE(soon_of(io), io, soon);
+    io->is_soon = false;
+}
+
+static bool soon_none(void) {
+    return TAILQ_EMPTY(&turn.answers) && TAILQ_EMPTY(&turn.requests);
+}
+
+void io_not_soon(struct io *io) {
+    if (!io->is_soon)
+        return;
+    soon_remove(io);
+    if (soon_none())
+        event_del(&turn.event); /* the event base may go next */
+}
+
+static void on_turn_end(evutil_socket_t fd, short what, void *arg) {
+    struct io *io;
+    (void)fd;
+    (void)what;
+    (void)arg;
+    while ((io = TAILQ_FIRST(&turn.answers)) || (io = TAILQ_FIRST(&turn.requests))) {
+        soon_remove(io);
+        io_on_turn_end(io);
+    }
+}
+
+static void soon_add(struct io *io) {
+    if (event_get_base(&turn.event) != io->base)
+        event_assign(&turn.event, io->base, -1, 0, on_turn_end, NULL);
+    if (soon_none())
+        event_active(&turn.event, EV_TIMEOUT, 0);
+    TAILQ_INSERT_TAIL(soon_of(io), io, soon);
+    io->is_soon = true;
+}
+
 int io_flush_soon(struct io *io) {
     if (io->write_failed)
         return ERR_EOF;
-    if (io->soon || io_blocked(io) || (buf_len(&io->queue) == 0 && !io->held_back))
+    if (io->is_soon || io_blocked(io) || (buf_len(&io->queue) == 0 && !io->held_back))
         return 0;
     /* nobody else's turn comes before the end of it */
     if (buf_len(&io->queue) > IO_SOON || event_base_get_num_events(io->base, EVENT_BASE_COUNT_ACTIVE) == 0)
         return io_flush(io);
-    io->soon = true;
-    event_active(&io->wr, EV_WRITE, 0);
+    soon_add(io);
     return 0;
 }
 

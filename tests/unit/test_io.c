@@ -70,6 +70,30 @@ static void test_soon(void **state) {
     turn(2);
 }
 
+/* Answers go before requests, whoever came first: here they meet in one socket. */
+static void test_soon_answers_first(void **state) {
+    struct end a, b, up = {0};
+    struct event other;
+    (void)state;
+    open_pair(&a, &b);
+    buf_init(&up.got, 64);
+    up.io = io_open(base, fcntl(a.io->fd, F_DUPFD_CLOEXEC, 0), true, &events, &up);
+    assert_non_null(up.io);
+    turn(2);
+    assert_int_equal(up.ready, 1);
+    event_assign(&other, base, -1, 0, nothing, NULL);
+    event_active(&other, EV_TIMEOUT, 0);
+    assert_int_equal(io_write(up.io, SLICE("request"), true), 0);
+    assert_int_equal(io_flush_soon(up.io), 0);
+    assert_int_equal(io_write(a.io, SLICE("answer "), true), 0);
+    assert_int_equal(io_flush_soon(a.io), 0);
+    turn(2);
+    assert_got(&b, "answer request");
+    io_free(up.io);
+    buf_release(&up.got);
+    close_pair(&a, &b);
+}
+
 static struct event other_event;
 
 /* What an owner does who is told that there is room. */
@@ -501,6 +525,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clear),
         cmocka_unit_test(test_soon),
+        cmocka_unit_test(test_soon_answers_first),
         cmocka_unit_test(test_soon_when_there_is_room),
         cmocka_unit_test(test_half_close),
         cmocka_unit_test(test_reset),
