@@ -25,6 +25,15 @@ static void io_again(struct io *io) {
     event_active(&io->rd, 0, 0);
 }
 
+/* … when all other sockets have been looked at: of one that never runs dry, whose peer is as fast as we are, there would be one such
+ * turn after the other, and nobody else's. */
+static void io_again_later(struct io *io) {
+    static const struct timeval now = {.tv_sec = 0};
+    io->again = true;
+    io->timer_at = 1; /* any time that has passed */
+    event_add(&io->timer, &now);
+}
+
 static char scratch[IO_SCRATCH] __attribute__((aligned(64)));
 
 char *io_scratch(void) {
@@ -373,7 +382,7 @@ static void io_read_turns(struct io *io) {
         pending = io->received != before && io_holds_bytes(io);
     }
     if (pending && !io->paused)
-        io_again(io);
+        io_again_later(io);
 }
 
 /* The queue has been worked on by the event: tell the owner what he waits for. `waited`: for the socket, not for the
@@ -497,6 +506,10 @@ static void io_on_timer(evutil_socket_t fd, short what, void *arg) {
     (void)fd;
     (void)what;
     io->timer_at = 0;
+    if (io->again) {
+        io->again = false;
+        io_again(io);
+    }
     if (!io->deadline)
         return;
     uint64_t now = clock_coarse_ms();

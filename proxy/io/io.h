@@ -111,6 +111,7 @@ struct io {
     uint64_t deadline; /* ms by clock_coarse_ms; 0: none */
     uint64_t timer_at; /* when `timer` fires; 0: not pending */
     bool rd_on, wr_on; /* events are added */
+    bool again;        /* the timer is to give `readable` its turn */
     bool blocked;      /* the socket was full: only the event writes, all others queue */
     bool paused;
     bool dry;      /* the last recv() was a short one: the next would only say EAGAIN */

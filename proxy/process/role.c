@@ -46,13 +46,12 @@ int role_main(int argc, char **argv, const char *name, int (*run)(void)) {
     return 1;
 }
 
-/* The library runs what asks for its next turn from within a turn, as a connection does that never runs dry, until there is nothing
- * of that kind; the sockets of all others would be looked at when it has ended. */
+/* The library runs what asks for its next turn from within a turn until there is nothing of that kind, before it looks at sockets
+ * again: who asked for ever would be the last one that is served. */
 static struct event_base *role_base_new(void) {
-    const struct timeval most = {.tv_usec = ROLE_TURN_US};
     struct event_config *config = event_config_new();
     struct event_base *base = NULL;
-    if (config && event_config_set_max_dispatch_interval(config, &most, -1, 0) == 0)
+    if (config && event_config_set_max_dispatch_interval(config, NULL, ROLE_TURNS, 0) == 0)
         base = event_base_new_with_config(config);
     if (config)
         event_config_free(config);

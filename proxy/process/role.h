@@ -9,7 +9,7 @@
 
 #define ROLE_SIGNALS 3 /* SIGTERM, SIGINT, SIGHUP */
 
-#define ROLE_TURN_US 2000 /* of work, after which the loop looks at all sockets again */
+#define ROLE_TURNS 256 /* after so many the loop looks at all sockets again */
 
 struct role_base {
     struct event_base *base;

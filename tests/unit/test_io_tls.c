@@ -346,6 +346,51 @@ static void test_left_by_one_that_stops(void **state) {
     }
 }
 
+/* ---- a connection that has something to read all the time ---- */
+
+struct hoard {
+    struct end from, to;
+    unsigned turns, seen; /* of `to`; when the other socket had its turn */
+    int other;            /* its peer, who speaks in the first */
+};
+
+static void read_hoard(struct io *io) {
+    struct hoard *h = io->arg;
+    char some[100];
+    size_t got;
+    assert_int_not_equal(io_read(io, some, sizeof some, &got), ERR_EOF);
+    if (h->turns++ == 0)
+        assert_int_equal(write(h->other, "x", 1), 1);
+}
+
+static void on_other(evutil_socket_t fd, short what, void *arg) {
+    struct hoard *h = arg;
+    (void)fd;
+    (void)what;
+    h->seen = h->turns;
+}
+
+static void test_others_have_turns(void **state) {
+    static const struct io_events hoards = {.readable = read_hoard};
+    struct hoard h = {.turns = 0};
+    int pair[2];
+    (void)state;
+    open_tls(&h.from, &h.to);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    h.other = pair[1];
+    struct event *byte = event_new(base, pair[0], EV_READ, on_other, &h);
+    event_add(byte, NULL);
+    io_own(h.to.io, &hoards, &h);
+    write_records(&h.from, 'a');
+    turn(1000);
+    assert_true(h.turns >= RECORDS * LENGTH / 100);
+    assert_in_range(h.seen, 1, 20);
+    event_free(byte);
+    close(pair[0]);
+    close(pair[1]);
+    close_pair(&h.from, &h.to);
+}
+
 /* The client is ready: the server hears of it when all that is sent lies in its socket. */
 static void ready_and_hold(struct io *io, int err) {
     on_ready(io, err);
@@ -396,6 +441,7 @@ int main(void) {
         cmocka_unit_test(test_left_over),
         cmocka_unit_test(test_left_by_one_that_stops),
         cmocka_unit_test(test_left_by_a_handshake),
+        cmocka_unit_test(test_others_have_turns),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

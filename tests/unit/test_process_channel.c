@@ -188,7 +188,7 @@ static void last_words_are_read(void **state) {
 
 /* --- the loop of a role ---------------------------------------------------------------------------------- */
 
-#define AGAIN_MOST 5000000 /* turns, which take many times ROLE_TURN_US */
+#define AGAIN_MOST (2 * ROLE_TURNS)
 
 struct busy {
     struct role_base role;
