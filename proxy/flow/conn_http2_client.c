@@ -148,10 +148,22 @@ static void h2_want_body(struct xchg *x, bool want) {
         h2_stream_feed(stream);
 }
 
+/* A reset overtakes what is queued: before it goes what has come of the answer, as far as there is room. False: the stream is no
+ * more. */
+static bool answer_out(struct h2_stream *stream) {
+    struct h2 *h2 = stream->h2;
+    struct conn *conn = h2->conn;
+    int32_t id = stream->id;
+    h2_pump(h2);
+    return conn->state == CONN_HTTP && nghttp2_session_get_stream_user_data(h2->session, id) == stream;
+}
+
 static void h2_over(struct xchg *x, bool whole) {
     struct h2_stream *stream = x->stream;
     struct h2 *h2 = stream->h2;
     stream->x = NULL;
+    if (!whole && stream->phase == H2A_BEGUN && stream->state != H2S_CLOSED && !answer_out(stream))
+        return;
     bool closed = stream->state == H2S_CLOSED;
     if (!closed)
         h2_stream_enter(stream, H2S_DRAIN);

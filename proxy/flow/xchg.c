@@ -175,8 +175,9 @@ void xchg_record(struct xchg *x, bool denied, const char *code, struct slice rea
 
 /* What was written to the upstream's connection and has not left by now never will. */
 static void xchg_count_sent(struct xchg *x) {
-    uint64_t unsent = x->link ? x->server->unsent(x) : 0;
+    uint64_t unsent = x->unsent + (x->link ? x->server->unsent(x) : 0);
     x->sent -= unsent < x->sent ? unsent : x->sent;
+    x->unsent = 0;
 }
 
 void xchg_unlink(struct xchg *x, bool reusable) {

@@ -19,7 +19,7 @@
  * A server may answer before it has read the request, and read on (RFC 9112 9.3, RFC 9113 8.1). The client has all then,
  * may go on or go away, and what was taken of it is not lost: in TAIL the exchange has no client any more (`conn` is
  * NULL), is one of the sandbox's `tails`, and ends when all has gone, when the server closes or resets, or when its
- * deadline passes.
+ * deadline passes, which is that of the last piece: a server that takes what is left in drops can't keep it for longer.
  *
  * Within RELAY two lives run beside each other, as an answer may come while the request is still going up: what went up
  * (enum xchg_send_phase) and how far the answer is (enum xchg_answer_phase).
@@ -234,7 +234,8 @@ struct xchg {
 
     /* the outcome */
     unsigned status;
-    uint64_t sent, received;
+    uint64_t sent, received; /* `sent`: while there is a link, also what has not left … */
+    uint64_t unsent;     /* … of which that much was not even written: it is of use to a second try alone */
     const char *trouble; /* a word for the record, NULL: none */
     char trouble_text[256];
 

@@ -36,7 +36,7 @@ static int up1_head(struct xchg *x, struct http1_write *opt) {
 }
 
 static void up1_write(struct xchg *x, struct slice bytes, bool more) {
-    if (x->send_phase != SEND_FAILED && io_write(x->link->io, bytes, more))
+    if (io_write(x->link->io, bytes, more)) /* which counts what is lost */
         xchg_send_failed(x);
 }
 

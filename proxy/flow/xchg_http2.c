@@ -24,8 +24,10 @@ static void xchg2_flush(struct xchg *x) {
 }
 
 static void xchg2_data(struct xchg *x, struct slice bytes, bool more) {
-    if (x->send_phase != SEND_FAILED && up2_data(x->link, bytes))
+    if (x->send_phase != SEND_FAILED && up2_data(x->link, bytes)) {
         xchg_send_failed(x);
+        x->unsent += bytes.n;
+    }
     if (!more)
         up2_flush(x->link);
 }

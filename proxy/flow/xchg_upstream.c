@@ -320,8 +320,10 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
     x->sent += bytes.n;
     if (kept)
         buf_put(&x->replay, bytes);
-    if (x->send_phase == SEND_FAILED)
+    if (x->send_phase == SEND_FAILED) {
+        x->unsent += bytes.n;
         return;
+    }
     x->server->deadline(x, xchg_patience(x));
     x->server->data(x, bytes, x->corked);
     bool failed = x->send_phase == SEND_FAILED;

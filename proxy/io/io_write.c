@@ -262,8 +262,10 @@ static int io_send_before(struct io *io, struct slice *bytes) {
 int io_write(struct io *io, struct slice bytes, bool more) {
     size_t least = more ? IO_RECORD : 1;
     int r = 0;
-    if (io->write_failed || io->shut_wanted)
+    if (io->write_failed || io->shut_wanted) {
+        io->dropped += bytes.n;
         return ERR_EOF;
+    }
     if (!io_blocked(io) && buf_len(&io->queue) > 0 && buf_len(&io->queue) + bytes.n > IO_RECORD)
         r = io_send_before(io, &bytes);
     while (r == 0 && bytes.n >= least && buf_len(&io->queue) == 0 && !io_blocked(io)) {

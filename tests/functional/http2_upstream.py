@@ -4,7 +4,7 @@ import struct
 
 import h2
 import tap
-from h2server import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, OK, PING, SETTINGS, WINDOW_UPDATE
+from h2server import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, OK, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE
 from h2upstream import against, through
 
 h2.needed(tap.skip_all)
@@ -216,6 +216,61 @@ def resets_and_early_answers_of_the_server(t):
         report(a.status, a.body.decode(), a.whole)
     ''')
     tap.equal(r.reports, [[200, "half", False, 2], [403, "early", True], [200, "half", False]])
+
+
+@tap.test
+def a_reset_right_behind_the_head_or_a_piece_of_an_answer_takes_neither_away(t):
+    # all in one packet, so that exeat hears of it at one go
+    def serve(f, _number):
+        for body in (b"", b"half"):
+            stream = f.request()
+            f.connection.send(f.packed(HEADERS, END_HEADERS, stream, OK) + (f.packed(DATA, 0, stream, body) if body else b"") +
+                              f.packed(RST_STREAM, 0, stream, struct.pack(">I", 2)))
+        f.mute()
+    for client in ("h2", "tls"):
+        r, _ = against(t, serve, '''
+            for _ in range(2):
+                a = %s("a.test")
+                a = a.get("/ok")
+                report(a.status, a.body.decode(), a.whole)
+        ''' % client)
+        tap.equal(r.reports, [[200, "", False], [200, "half", False]], client)
+
+
+@tap.test
+def what_a_server_does_not_want_any_more_is_not_counted_as_sent(t):
+    # the client is told of the reset when it has taken what came before, and sends on until then
+    def serve(f, _number):
+        stream, got = f.read()[2], 0
+        while got < 3:
+            got += len(f.read()[3])
+        f.frame(HEADERS, END_HEADERS, stream, OK)
+        for _ in range(9):
+            f.frame(DATA, 0, stream, b"x" * 16384)
+        f.answer(f.request())
+        other = f.request()
+        f.frame(RST_STREAM, 0, stream, struct.pack(">I", 0))
+        f.answer(other)
+        f.answer(f.request())
+        f.mute()
+    r, _ = against(t, serve, '''
+        c = h2("a.test")
+        c.open_windows = False
+        s = c.request("/ok/1", method="POST", end=False)
+        c.data(s, b"abc")
+        while len(c.answers[s].body) < 65535:
+            c.read()
+        c.window(0, 1 << 20)
+        report(c.get("/ok/2").status, c.get("/ok/3").status)
+        for _ in range(5):
+            c.data(s, b"y" * 10000)
+        report(c.get("/ok/4").status)
+        c.window(s, 1 << 20)
+        a = c.answer(s)
+        report(a.status, len(a.body), a.whole)
+    ''')
+    tap.equal(r.reports, [[200, 200], 200, [200, 9 * 16384, False]])
+    tap.equal([o["sent"] for o in r.outcomes() if o.get("code")], [3])
 
 
 @tap.test

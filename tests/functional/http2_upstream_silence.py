@@ -11,7 +11,6 @@ import h2
 import tap
 from h2server import ACK, DATA, END_HEADERS, HEADERS, OK, PING, SETTINGS, WINDOW_UPDATE
 from h2upstream import against
-from raw import Closed
 
 h2.needed(tap.skip_all)
 
@@ -33,15 +32,6 @@ def until_ping(f):
             f.frame(SETTINGS, ACK, 0)
 
 
-def mute(f):
-    """Takes what comes, and says nothing."""
-    try:
-        while True:
-            f.any()
-    except Closed:
-        pass
-
-
 @tap.test
 def a_server_that_is_there_may_leave_a_ping_without_a_word(t):
     # as one does whose only thread computes
@@ -51,7 +41,7 @@ def a_server_that_is_there_may_leave_a_ping_without_a_word(t):
         until_ping(f)
         time.sleep(5)
         f.answer(stream)
-        mute(f)
+        f.mute()
     r, server = against(t, serve, '''
         c = h2("a.test")
         report(c.get("/ok/1").status, c.post("/ok/2", b"abc").status)
@@ -74,7 +64,7 @@ def a_server_that_is_there_may_read_nothing_for_a_while(t):
             kind, _, _, payload = f.any()
             got += len(payload) if kind == DATA else 0
         f.answer(stream, body=b"%d" % got)
-        mute(f)
+        f.mute()
     r, server = against(t, serve, '''
         c = h2("a.test")
         post = c.request("/ok/1", method="POST", end=False)
@@ -117,7 +107,7 @@ def anything_that_comes_is_a_sign_of_life(t):
             f.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1))
             time.sleep(0.8)
         f.answer(stream)
-        mute(f)
+        f.mute()
     r, server = against(t, serve, '''
         report(h2("a.test").post("/ok/1", b"abc").status)
     ''', flags=SHORT)
@@ -146,7 +136,7 @@ def a_connection_whose_way_has_gone_without_a_word(t):
         f.request()
         f.request()
         cut_off(f.connection)
-        mute(f)
+        f.mute()
     r, server = against(t, serve, '''
         c = h2("a.test")
         report(c.get("/ok/1").body.decode())

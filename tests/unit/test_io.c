@@ -517,6 +517,9 @@ static void test_sensitive_dropped(void **state) {
     assert_int_equal(found(), 1);
     assert_int_equal(io_flush(a.io), ERR_EOF);
     assert_int_equal(found(), 0);
+    assert_int_equal(a.io->dropped, 5000);
+    assert_int_equal(io_write(a.io, block(7), false), ERR_EOF);
+    assert_int_equal(a.io->dropped, 5007);
     close_pair(&a, &b);
 }
 #endif

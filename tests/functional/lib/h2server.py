@@ -147,8 +147,20 @@ class Frames:
         self.magic = connection.exactly(24)
         self.frame(SETTINGS, 0, 0, settings)
 
+    @staticmethod
+    def packed(kind, flags, stream, payload=b""):
+        return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
     def frame(self, kind, flags, stream, payload=b""):
-        self.connection.send(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)
+        self.connection.send(self.packed(kind, flags, stream, payload))
+
+    def mute(self):
+        """Takes what comes until the connection ends, and says nothing."""
+        try:
+            while True:
+                self.any()
+        except Closed:
+            pass
 
     def any(self):
         """(type, flags, stream, payload), whatever it is."""
