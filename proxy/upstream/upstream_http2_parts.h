@@ -115,6 +115,7 @@ struct up2 {
     unsigned silent_ms; /* upstream_config's */
     unsigned secret;    /* heads with a secret that are not sent yet */
     bool narrow;        /* the window last said is UP2_NARROW */
+    unsigned told;      /* settings that its server has not acknowledged yet */
     struct event defer;
     struct http2_guard guard;
     const char *ended; /* a literal: how the server ends it, by its GOAWAY's code, if that is an error */

@@ -117,8 +117,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     if (frame->hd.type == NGHTTP2_GOAWAY)
         connection_ends(up, frame->goaway.error_code);
-    if (frame->hd.type == NGHTTP2_SETTINGS)
+    if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
         up2_settle(up);
+    else if (frame->hd.type == NGHTTP2_SETTINGS)
+        up->told--; /* one that answers nothing is an error, and is not told of */
     if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS)
@@ -239,6 +241,7 @@ int up2_session(struct up2 *up) {
                                     sizeof settings / sizeof *settings) ||
             nghttp2_session_set_local_window_size(up->session, NGHTTP2_FLAG_NONE, 0, INT32_MAX))
             r = ERR_NOMEM;
+        up->told = 1;
     }
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);

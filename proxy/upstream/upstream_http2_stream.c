@@ -162,13 +162,17 @@ void up2_own(struct upstream_link *link, const struct up2_events *events, void *
     s->arg = arg;
 }
 
-/* The window of new streams, under pressure and without. */
+/* The window of new streams, under pressure and without. Where that comes and goes the server has a word of it as often as it can
+ * follow. */
 static void fit_window(struct up2 *up) {
     bool narrow = io_share_pressed(&up->io->share);
     const nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
                                            narrow ? UP2_NARROW : UP2_WINDOW};
-    if (narrow != up->narrow && !nghttp2_submit_settings(up->session, NGHTTP2_FLAG_NONE, &window, 1))
-        up->narrow = narrow;
+    if (narrow == up->narrow || up->told > 1 ||
+        nghttp2_submit_settings(up->session, NGHTTP2_FLAG_NONE, &window, 1))
+        return;
+    up->narrow = narrow;
+    up->told++;
 }
 
 /* `body`: more follows. `secret`: a value in it is one. */
@@ -259,7 +263,8 @@ bool up2_sent(const struct upstream_link *link) {
 size_t up2_unsent(const struct upstream_link *link) {
     const struct up2_stream *s = link->http2;
     const struct up2 *up = s->up;
-    /* a connection that broke has lost its queue, too, whosever streams' bytes were in it */
+    /* what is in the queue of one that lives goes yet, whatever becomes of the stream; one that broke has lost it, whosever bytes
+     * it has */
     size_t lost = up->state == UP2_BROKEN ? io_queued(up->io) + up->io->dropped : 0;
     return buf_len(&s->out.bytes) + lost;
 }

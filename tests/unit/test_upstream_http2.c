@@ -130,18 +130,24 @@ static const struct up2_events events = {.head = on_head,
                                          .drained = on_nothing,
                                          .late = on_nothing};
 
-static void ask_by(struct upstream_link *link, struct answer *a, bool listening, struct slice head) {
+static void begin(struct upstream_link *link, struct answer *a, bool listening, struct slice head) {
     static struct http1_request request;
     *a = (struct answer){.ended = false};
     assert_int_equal(http1_request_parse(&request, head), 0);
     up2_own(link, &events, a);
     up2_listen(link, listening);
     assert_int_equal(up2_request(link, &request, &(struct http1_write){.host = SLICE("a.test")}), 0);
+}
+
+static void ask_by(struct upstream_link *link, struct answer *a, bool listening, struct slice head) {
+    begin(link, a, listening, head);
     up2_flush(link);
 }
 
+#define GET SLICE("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+
 static void ask_listening(struct upstream_link *link, struct answer *a, bool listening) {
-    ask_by(link, a, listening, SLICE("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+    ask_by(link, a, listening, GET);
 }
 
 static void ask(struct upstream_link *link, struct answer *a) {
@@ -413,6 +419,55 @@ static void the_kernel_asks_as_well(void **state) {
     close_both(&g, &s);
 }
 
+#define TURNS 10
+
+static bool is_told(void *arg) {
+    return ((const struct up2 *)arg)->told == 0;
+}
+
+/* However often pressure comes and goes while requests begin, a server has no more settings to follow than it acknowledges. */
+static void a_window_that_changes_often_is_told_as_often_as_it_is_heard(void **state) {
+    struct upstream_link *link[TURNS];
+    struct answer answer[TURNS];
+    struct io_share other;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_both(&g, &s);
+    struct io_memory *memory = io_memory_new(SIZE_MAX);
+    io_share_begin(&other, memory);
+    io_share_set(&other, 1);
+    upstream_pool_free(g.pool);
+    g.pool = upstream_pool_new(g.upstream, memory);
+    for (int i = 0; i < TURNS; i++)
+        link[i] = get_http2(&g);
+    struct up2 *up = up_of(link[0]);
+    up2_flush(link[0]);
+    assert_true(loop_until(g.base, is_told, up, LOOP_PATIENCE));
+    for (int i = 0; i < TURNS; i++) {
+        memory->limit = i % 2 ? SIZE_MAX : 0;
+        begin(link[i], &answer[i], true, GET);
+    }
+    assert_int_equal(up->told, 2);
+    assert_int_equal(nghttp2_session_get_outbound_queue_size(up->session), TURNS + 2);
+    up2_flush(link[0]);
+    for (int i = 0; i < TURNS; i++) {
+        must_be_answered(&g, &answer[i]);
+        upstream_release(link[i], true, 0);
+    }
+    memory->limit = 0;
+    link[0] = get_http2(&g);
+    assert_true(loop_until(g.base, is_told, up, LOOP_PATIENCE));
+    begin(link[0], &answer[0], true, GET);
+    assert_true(up->narrow);
+    up2_flush(link[0]);
+    must_be_answered(&g, &answer[0]);
+    upstream_release(link[0], true, 0);
+    close_both(&g, &s);
+    io_share_end(&other);
+    io_memory_drop(memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_id_is_used_and_then_a_new_connection),
@@ -423,6 +478,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_taken_under_pressure_gives_the_loop_no_work),
         cmocka_unit_test(whether_a_silent_server_is_there_is_asked_seldom),
         cmocka_unit_test(the_kernel_asks_as_well),
+        cmocka_unit_test(a_window_that_changes_often_is_told_as_often_as_it_is_heard),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
