@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "base/heap.h"
+
 /* AddressSanitizer sees nothing of memory that does not come from malloc each time. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define BLOCKS false
@@ -95,12 +97,6 @@ static void piece_give(uint64_t *piece) {
     pieces[size].held[pieces[size].n++] = piece;
 }
 
-void block_settle(void) {
-    for (size_t i = 0; i < PIECE_SIZES; i++)
-        while (pieces[i].n)
-            free(pieces[i].held[--pieces[i].n]);
-}
-
 static void fill(struct spare *s, char *at, size_t size, size_t count) {
     for (s->n = 0; s->n < count; s->n++)
         s->blocks[s->n] = at + size * s->n;
@@ -156,4 +152,18 @@ void *block_resize(void *p, size_t n) {
         block_give(p);
     }
     return fresh;
+}
+
+static void settle(const struct spare *s, size_t size) {
+    for (size_t i = 0; i < s->n; i++)
+        heap_give_pages(s->blocks[i], size);
+}
+
+void block_settle(void) {
+    for (size_t i = 0; i < PIECE_SIZES; i++)
+        while (pieces[i].n)
+            free(pieces[i].held[--pieces[i].n]);
+    heap_give_pages(piece_names, sizeof piece_names);
+    settle(&small, SMALL_SIZE);
+    settle(&large, LARGE_SIZE);
 }

@@ -19,7 +19,7 @@ void *block_take(size_t n);
 void *block_resize(void *p, size_t n);
 void block_give(void *p);
 
-/* What is kept of malloc's goes back to it. */
+/* What is kept of malloc's goes back to it; the pages of blocks that nobody has, to the system. */
 void block_settle(void);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
+#include <stddef.h>
+
 /*
  * Gives back to the system what is free in the heap, where that is a good part of it. What many connections needed at the same
  * time is free afterwards, but lies between what a few of them still hold, and malloc returns by itself only what lies at the end.
@@ -10,10 +12,15 @@
 void heap_give_back(void);
 
 /*
- * Gives back all that is free, where a process has begun and most of what it will need is there: of the heap, and of the stack, which a
- * start needs deeper than a loop does.
+ * Gives back all that is free, where a process has begun and most of what it will need is there: of the heap, of blocks (base/block.h) and
+ * room for messages (base/msg.h), and of the stack, which a start needs deeper than a loop does. To be called from the loop, when the
+ * start has been over for a while: nobody is to wait for it, and a sandbox that is gone by then has saved the time.
  */
+#define HEAP_SETTLE_MS 500 /* that while */
 void heap_settle(void);
+
+/* Gives back the pages that lie in it as a whole; they are zero when they are touched next. For memory of mmap's, or static. */
+void heap_give_pages(void *p, size_t n);
 
 /* Threads that begin from now on have no heaps of their own, of which more stays than of the one that all have. */
 void heap_one(void);

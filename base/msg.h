@@ -19,6 +19,13 @@
 #define MSG_MAX     65536 /* bytes of one message */
 #define MSG_FDS_MAX 16    /* descriptors of one message */
 
+/*
+ * Room for any message, for all of a process that has one loop: for the one that is being read, and for another one that is being written.
+ * Neither is kept from one turn of the loop to the next, so that msg_settle may give back the pages.
+ */
+extern struct msg_room { uint8_t in[MSG_MAX], out[MSG_MAX]; } msg_room;
+void msg_settle(void);
+
 /* Writes into a buffer of the caller's; `err` is sticky. */
 struct msg_out {
     uint8_t *p;

@@ -197,7 +197,8 @@ static int set_up_mounts(struct init *in, struct errmsg *msg) {
     return r;
 }
 
-static int set_up(struct init *in, struct errmsg *msg) {
+/* Not a part of netns_init_main, whose place on the stack stays. */
+static __attribute__((noinline)) int set_up(struct init *in, struct errmsg *msg) {
     struct sandbox_listeners listeners;
     struct listen_ports ports;
     bool ipv6, nat_only;
@@ -288,19 +289,22 @@ static bool obey(struct init *in) {
 
 static int loop(struct init *in) {
     struct pollfd p[2] = {{.fd = in->fd, .events = POLLIN}, {.fd = in->signals, .events = POLLIN}};
+    bool settled = false;
     while (!in->told) {
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
+        int n = poll(p, 2, in->running && !settled ? HEAP_SETTLE_MS : -1);
+        if (n < 0 && errno != EINTR)
             return 125;
+        if (n == 0) {
+            heap_settle();
+            settled = true;
+        }
         if (p[1].revents & POLLIN) {
             struct signalfd_siginfo info;
             (void)!read(in->signals, &info, sizeof info);
             reap(in);
         }
-        bool was_running = in->running;
         if (p[0].revents && !in->told && !obey(in))
             return 125;
-        if (in->running && !was_running)
-            heap_settle();
     }
     /* when pid 1 ends, the kernel ends what the command has left behind */
     return 0;

@@ -9,6 +9,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter_ipv4.h>
 #include <netinet/ip_icmp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -439,13 +440,15 @@ static int send_batch(struct rules *r) {
 
 /* `family` is inet; IPv4 only where the kernel has no IPv6 at all, and so no inet tables either. */
 static int install(uint8_t family, const uint8_t *own6, const struct listen_ports *ports, bool nat_only) {
-    static char memory[ROOM * MAX];
+    char *memory = malloc(ROOM * MAX); /* static, its pages would stay */
     struct rules r = {.family = family,
                       .own6 = own6,
                       .ports = ports,
-                      .batch = mnl_nlmsg_batch_start(memory, sizeof memory - ROOM)};
-    if (!r.batch)
+                      .batch = memory ? mnl_nlmsg_batch_start(memory, ROOM * (MAX - 1)) : NULL};
+    if (!r.batch) {
+        free(memory);
         return -1;
+    }
     begin(&r, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
     end(&r);
     add_table(&r);
@@ -460,6 +463,7 @@ static int install(uint8_t family, const uint8_t *own6, const struct listen_port
     end(&r);
     int result = send_batch(&r);
     mnl_nlmsg_batch_stop(r.batch);
+    free(memory);
     return result;
 }
 

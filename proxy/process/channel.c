@@ -35,11 +35,10 @@ static void channel_end(struct channel *c, int err) {
 }
 
 void channel_take(struct channel *c) {
-    static uint8_t memory[MSG_MAX]; /* one loop, one message at a time */
     int fd = c->fd;
     for (int n = 0; n < TAKE_MAX && c->fd == fd && !c->ended; n++) {
         struct msg_in m;
-        int r = msg_recv(fd, &m, memory, sizeof memory);
+        int r = msg_recv(fd, &m, msg_room.in, sizeof msg_room.in);
         if (r == ERR_AGAIN)
             break;
         if (r == 0) {
@@ -48,7 +47,7 @@ void channel_take(struct channel *c) {
             r = c->ops->message(c, &m);
             msg_close_fds(&m);
             if (secret)
-                secret_wipe(memory, length);
+                secret_wipe(msg_room.in, length);
         }
         if (r < 0) {
             if (c->fd == fd)

@@ -18,11 +18,8 @@
 #include "proxy/process/state.h"
 #include "proxy/record/ring.h"
 
-#define OUT_MAX       MSG_MAX
 #define FOLLOWERS_MAX 3   /* scribes in place of one that was killed */
 #define CAUSE_MS      500 /* until the death of a process shows whose sockets have closed */
-
-static uint8_t out_memory[OUT_MAX]; /* one loop, one message at a time */
 
 /* --- environments --------------------------------------------------------------------------------------------------- */
 
@@ -162,7 +159,7 @@ static struct child *find_child(struct children *c, enum role role) {
 /* `ring` is NULL where there is none. */
 static int send_peer(struct child *child, uint32_t which, int fd, const struct ring *ring) {
     struct msg_out m;
-    msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_PEER);
+    msg_begin(&m, msg_room.out, sizeof msg_room.out, IPC_ADD_PEER);
     msg_put_u32(&m, which);
     msg_put_fd(&m, fd);
     if (ring)
@@ -194,7 +191,7 @@ static int start_keeper(struct children *c, struct child *keeper) {
     int text_fd = -1;
     if (p->config->vault && (text_fd = memory_file("credentials", buf_slice(&p->vault_text), NULL)) < 0)
         return ERR_IO;
-    msg_begin(&m, out_memory, sizeof out_memory, IPC_START);
+    msg_begin(&m, msg_room.out, sizeof msg_room.out, IPC_START);
     msg_put_fd(&m, p->state_fd);
     msg_put_str(&m, p->config->vault ? p->config->vault : "");
     if (text_fd >= 0)
@@ -214,13 +211,13 @@ static int start_scribe(struct children *c, struct child *scribe, bool follows) 
         r = connect_worker(c, scribe, i, IPC_PEER_SCRIBE);
     if (r < 0)
         return r;
-    msg_begin(&m, out_memory, sizeof out_memory, IPC_START);
+    msg_begin(&m, msg_room.out, sizeof msg_room.out, IPC_START);
     msg_put_fd(&m, p->log_fd);
     msg_put_u8(&m, (uint8_t)p->config->verbosity);
     msg_put_str(&m, p->config->redis && !follows ? p->config->redis : "");
     msg_put_u8(&m, follows);
     r = tell(scribe, &m);
-    secret_wipe(out_memory, m.n);
+    secret_wipe(msg_room.out, m.n);
     return r;
 }
 
@@ -231,11 +228,11 @@ static int tell_variables(struct child *worker) {
         if (!value)
             continue;
         struct msg_out m;
-        msg_begin(&m, out_memory, sizeof out_memory, IPC_ADD_VARIABLE);
+        msg_begin(&m, msg_room.out, sizeof msg_room.out, IPC_ADD_VARIABLE);
         msg_put_str(&m, worker_variables[i]);
         msg_put_str(&m, value);
         r = tell(worker, &m);
-        secret_wipe(out_memory, m.n);
+        secret_wipe(msg_room.out, m.n);
     }
     return r;
 }
@@ -244,7 +241,7 @@ static int tell_list(struct child *worker, enum ipc_message type, const struct c
     int r = 0;
     for (size_t i = 0; r == 0 && i < list->n; i++) {
         struct msg_out m;
-        msg_begin(&m, out_memory, sizeof out_memory, type);
+        msg_begin(&m, msg_room.out, sizeof msg_room.out, type);
         msg_put_str(&m, list->list[i]);
         r = tell(worker, &m);
     }
@@ -272,7 +269,7 @@ static int tell_worker(struct child *worker, int roots_fd, int extra_fd) {
         r = tell_variables(worker);
     if (r < 0)
         return r;
-    msg_begin(&m, out_memory, sizeof out_memory, IPC_ROOTS);
+    msg_begin(&m, msg_room.out, sizeof msg_room.out, IPC_ROOTS);
     msg_put_fd(&m, roots_fd);
     msg_put_fd(&m, extra_fd);
     return tell(worker, &m);
@@ -298,7 +295,10 @@ static int start_workers(struct children *c, struct errmsg *msg) {
 int children_start(struct children *c, struct event_base *base, const struct prepared *p,
                    const struct children_ops *ops, void *arg, struct errmsg *msg) {
     struct child *keeper;
-    *c = (struct children){.base = base, .prepared = p, .ops = ops, .arg = arg};
+    c->base = base;
+    c->prepared = p;
+    c->ops = ops;
+    c->arg = arg;
     for (size_t i = 0; i < CONFIG_WORKERS_MAX; i++)
         c->peers[i][0] = c->peers[i][1] = -1;
     int r = start_child(c, ROLE_KEEPER, 0, &keeper, msg);
@@ -342,7 +342,7 @@ static int on_ready(struct child *child, struct msg_in *m) {
                  SLICE_ARG(unwatched));
     if (child->role == ROLE_KEEPER) {
         struct msg_out begin;
-        msg_begin(&begin, out_memory, sizeof out_memory, IPC_START);
+        msg_begin(&begin, msg_room.out, sizeof msg_room.out, IPC_START);
         msg_put_slice(&begin, pem);
         msg_put_u8(&begin, c->prepared->config->log_query);
         msg_put_u64(&begin, c->prepared->config->push_memory);

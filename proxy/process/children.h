@@ -65,7 +65,6 @@ struct children {
     const struct prepared *prepared;
     const struct children_ops *ops;
     void *arg;
-    struct child list[CHILDREN_MAX];
     size_t n;
     bool draining;      /* children_drain was called */
     bool failed;        /* `failed` was called */
@@ -73,9 +72,10 @@ struct children {
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
     /* for their records; kept for a scribe that follows on one that died */
     struct ring *rings[CONFIG_WORKERS_MAX];
+    struct child list[CHILDREN_MAX];
 };
 
-/* Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a message; then
+/* `c` is zero. Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a message; then
  * children_kill is due. */
 int children_start(struct children *c, struct event_base *base, const struct prepared *p,
                    const struct children_ops *ops, void *arg, struct errmsg *msg);

@@ -6,8 +6,9 @@
 #include "base/ulid.h"
 
 void config_init(struct config *c) {
-    *c =
-        (struct config){.workers = 1, .push_memory = (size_t)CONFIG_PUSH_MIB << 20, .verbosity = IPC_DENIALS};
+    c->workers = 1;
+    c->push_memory = (size_t)CONFIG_PUSH_MIB << 20;
+    c->verbosity = IPC_DENIALS;
 }
 
 static bool name_char(char c, bool first) {

@@ -17,36 +17,37 @@
 #define CONFIG_PUSH_MIB    256
 #define CONFIG_PUSH_MAX    65536 /* MiB */
 
-/* Of an option that may be repeated. */
+/* Of an option that may be repeated. (What is used of it comes first, here and below: pages that nobody has touched are none.) */
 struct config_list {
-    const char *list[CONFIG_LIST_MAX];
     size_t n;
+    const char *list[CONFIG_LIST_MAX];
 };
 
 /* One sandbox: `run` has one, a service will have many. */
 struct config_sandbox {
-    struct config_list policies;
-    struct policy_set sets[POLICY_VARS_MAX];
-    size_t nsets;
     char name[CONFIG_NAME_MAX + 1];
     char **argv; /* the command, NULL-terminated */
+    size_t nsets;
+    struct policy_set sets[POLICY_VARS_MAX];
+    struct config_list policies;
 };
 
 struct config {
-    struct config_sandbox sandbox;
     const char *vault; /* NULL: none */
     const char *log;   /* NULL: in the state directory */
     const char *state; /* NULL: the default */
     char *redis;       /* NULL: none; may hold a password, so it is taken out of argv once read */
-    struct config_list upstream_cas;
-    struct config_list resolves;
-    struct config_list time_limits;
     unsigned workers;
     size_t push_memory; /* bytes that a worker may take for looking through a push */
     bool log_query;     /* values of queries are recorded */
     enum ipc_verbosity verbosity;
+    struct config_sandbox sandbox;
+    struct config_list upstream_cas;
+    struct config_list resolves;
+    struct config_list time_limits;
 };
 
+/* `c` is zero. */
 void config_init(struct config *c);
 
 /* A sandbox's name: 1 to CONFIG_NAME_MAX of letters, digits, '.', '_', '-', beginning with a letter or digit. */

@@ -31,10 +31,9 @@ static int mint(void *arg, struct slice name, struct slice spki, struct buf *der
 
 /* One message, one answer at most. ERR_PEER ends that peer. */
 static int handle(struct keeper_process *k, struct channel *c, enum keeper_peer kind, struct msg_in *in) {
-    static uint8_t memory[MSG_MAX];
     struct msg_out out = {0};
     struct errmsg msg = {""};
-    int r = keeper_handle(k->keeper, kind, in, &out, memory, sizeof memory, &msg);
+    int r = keeper_handle(k->keeper, kind, in, &out, msg_room.out, sizeof msg_room.out, &msg);
     if (r == 0 && out.n)
         r = channel_send(c, &out);
     keeper_wipe(&out);
@@ -133,9 +132,8 @@ static int start(struct keeper_process *k, struct msg_in *m) {
     if (r == 0 && (r = load(k, state_fd, path, text_fd, &diags)) < 0)
         r = role_failed(&k->role, 0, buf_slice(&diags)); /* told; no protocol was broken */
     else if (r == 0) {
-        static uint8_t memory[MSG_MAX];
         struct msg_out ready;
-        msg_begin(&ready, memory, sizeof memory, IPC_READY);
+        msg_begin(&ready, msg_room.out, sizeof msg_room.out, IPC_READY);
         msg_put_slice(&ready, ca_root_pem(k->root));
         msg_put_u32(&ready, ca_root_hash(k->root));
         msg_put_u8(&ready, secret_unlocked());

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/heap.h"
 #include "base/log.h"
 #include "netns/names.h"
 #include "proxy/flow/engine.h"
@@ -225,7 +224,6 @@ void prepare_settle(struct prepared *p) {
     p->vault = NULL;
     buf_release(&p->vault_text);
     buf_release(&p->extra);
-    heap_settle();
 }
 
 void prepare_release(struct prepared *p) {

@@ -58,9 +58,21 @@ static struct event_base *role_base_new(void) {
     return base;
 }
 
+static void on_settle(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    (void)arg;
+    heap_settle();
+}
+
+void role_settle(struct role_base *b) {
+    static const struct timeval rest = {.tv_usec = HEAP_SETTLE_MS * 1000};
+    (void)event_add(b->settle, &rest);
+}
+
 int role_open(struct role_base *b, const struct channel_ops *ops, void *arg) {
     *b = (struct role_base){.base = role_base_new()};
-    if (!b->base)
+    if (!b->base || !(b->settle = evtimer_new(b->base, on_settle, NULL)))
         return ERR_NOMEM;
     return channel_open(&b->ctl, b->base, IPC_FD, false, ops, arg);
 }
@@ -102,6 +114,7 @@ int role_close(struct role_base *b) {
     for (size_t i = 0; i < ROLE_SIGNALS; i++)
         if (b->told[i])
             event_free(b->told[i]);
+    event_free(b->settle);
     event_base_free(b->base);
     if (b->told_by) {
         signal(b->told_by, SIG_DFL);
@@ -116,9 +129,8 @@ void role_end(struct role_base *b, int status) {
 }
 
 int role_failed(struct role_base *b, int err, struct slice text) {
-    static uint8_t memory[IPC_TEXT_MAX + 64];
     struct msg_out m;
-    msg_begin(&m, memory, sizeof memory, IPC_FAILED);
+    msg_begin(&m, msg_room.out, sizeof msg_room.out, IPC_FAILED);
     msg_put_slice(&m, slice_sub(text, 0, IPC_TEXT_MAX));
     (void)channel_send(&b->ctl, &m);
     role_end(b, 1);
@@ -136,9 +148,8 @@ int role_ready(struct role_base *b, enum confine_role confine, const struct msg_
         return role_failed(b, r, slice_str(msg.text));
     if (ready->err)
         return role_failed(b, ready->err, SLICE("a message to the supervisor is too long"));
-    r = channel_send(&b->ctl, ready);
-    heap_settle();
-    return r;
+    role_settle(b);
+    return channel_send(&b->ctl, ready);
 }
 
 int role_ready_plain(struct role_base *b, enum confine_role confine) {

@@ -16,7 +16,8 @@ struct role_base {
     struct channel ctl;
     int status; /* the process's exit status */
     struct event *told[ROLE_SIGNALS];
-    int told_by; /* the signal that told it to end; 0: none did */
+    int told_by;          /* the signal that told it to end; 0: none did */
+    struct event *settle; /* pending: memory that a start took is given back when it is over */
 };
 
 /* How spawn_role starts a role: exeat --role=NAME SUPERVISOR-PID VERSION, with the socket at IPC_FD. */
@@ -40,6 +41,9 @@ void role_loop(struct role_base *b);
 /* Frees channel and loop, after all that has events of it. The exit status; does not return where a signal told it to end. */
 int role_close(struct role_base *b);
 void role_end(struct role_base *b, int status);
+
+/* What was taken by what begins (the process, a sandbox) and is not needed any more goes back to the system in a while (base/heap.h). */
+void role_settle(struct role_base *b);
 
 /* Gives up everything, then sends `ready` (IPC_READY with its fields). */
 int role_ready(struct role_base *b, enum confine_role confine, const struct msg_out *ready);

@@ -50,12 +50,11 @@ static void peer_written(struct scribe_process *s, struct scribe_peer *p) {
 /* Writes what a worker has recorded: up to a ring full, so that one busy worker doesn't keep the loop from the others. True:
  * there was something. */
 static bool peer_take(struct scribe_process *s, struct scribe_peer *p) {
-    static uint8_t memory[MSG_MAX]; /* one loop, one message at a time */
     size_t taken = 0, unwritten = 0;
     while (p->ring && taken < RING_BYTES) {
         struct slice bytes;
         struct msg_in m;
-        int r = ring_take(p->ring, memory, sizeof memory, &bytes);
+        int r = ring_take(p->ring, msg_room.out, sizeof msg_room.out, &bytes);
         if (r == ERR_AGAIN)
             break;
         if (r == 0)

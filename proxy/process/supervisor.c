@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "netns/doctor.h"
@@ -226,9 +227,8 @@ static int grant(struct supervisor *s) {
         return ERR_NOMEM;
     for (size_t i = 0; i < n; i++)
         names[i] = policy_credential(policy, i);
-    static uint8_t memory[MSG_MAX];
     struct msg_out m;
-    vault_put_grant(&m, memory, sizeof memory, s->prepared.sandbox.id, names, n);
+    vault_put_grant(&m, msg_room.out, sizeof msg_room.out, s->prepared.sandbox.id, names, n);
     free(names);
     return children_send_keeper(&s->children, &m);
 }
@@ -269,6 +269,20 @@ static int run_command(struct supervisor *s, struct errmsg *msg) {
     return sandbox_exec(&s->sandbox, msg);
 }
 
+static void on_settle(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    (void)arg;
+    heap_settle();
+}
+
+/* What only a start needs goes, which may be most of the heap. */
+static void settle(struct supervisor *s) {
+    static const struct timeval rest = {.tv_usec = HEAP_SETTLE_MS * 1000};
+    prepare_settle(&s->prepared);
+    (void)event_base_once(s->base, -1, EV_TIMEOUT, on_settle, NULL, &rest);
+}
+
 /* No listener leaves this process before all roles are confined. */
 static void run_if_ready(struct supervisor *s) {
     struct errmsg msg = {""};
@@ -277,7 +291,7 @@ static void run_if_ready(struct supervisor *s) {
     int r = run_command(s, &msg);
     if (r == 0) {
         enter(s, PHASE_RUNNING);
-        prepare_settle(&s->prepared);
+        settle(s);
     }
     if (r == 0 || !msg.text[0]) /* a worker is gone: on_failed follows with the reason */
         return;
@@ -427,7 +441,9 @@ static void supervisor_release(struct supervisor *s) {
 
 int supervisor_run(struct config *config, const struct sandbox_inherit *inherit) {
     static struct supervisor s;
-    s = (struct supervisor){.config = config, .inherit = inherit, .status = SUPERVISOR_FAILED};
+    s.config = config;
+    s.inherit = inherit;
+    s.status = SUPERVISOR_FAILED;
     /* not to be read by others of the same user: environment, descriptors, memory */
     prctl(PR_SET_DUMPABLE, 0);
     umask(077);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/heap.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/ulid.h"
@@ -277,7 +276,6 @@ static int load_roots(struct worker_process *w, struct msg_in *m) {
             r = make_upstream(w, &msg);
         if (r < 0)
             r = failed(w, &msg);
-        heap_settle(); /* the host's settings of OpenSSL were read by way of much that is not kept */
     }
     if (roots_fd >= 0)
         close(roots_fd);
@@ -442,7 +440,7 @@ static int add_sandbox(struct worker_process *w, struct msg_in *m) {
     }
     s->next = w->sandboxes;
     w->sandboxes = s;
-    heap_settle(); /* a policy is read by way of much that is not kept */
+    role_settle(&w->role); /* a policy is read by way of much that is not kept */
     return 0;
 }
 

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "base/block.h"
 #include "base/confine.h"
 #include "base/filter_rules.h"
 #include "base/heap.h"
@@ -267,16 +268,43 @@ static void the_heap_gives_back(void **state) {
         free(left[i]);
     assert_true(after - before < (crowded - before) / 2);
 }
+
+/* What nobody has goes, what somebody has stays as it is. */
+static void the_start_settles(void **state) {
+    enum { SIZE = 8192, MIDDLE = SIZE / 2 };
+    (void)state;
+    char *kept = block_take(SIZE), *given = block_take(SIZE);
+    assert_true(kept && given);
+    memset(kept, 1, SIZE);
+    memset(given, 1, SIZE);
+    memset(&msg_room, 1, sizeof msg_room);
+    block_give(given);
+    heap_settle();
+    for (int i = 0; i < SIZE; i++)
+        assert_int_equal(kept[i], 1);
+    char *again = block_take(SIZE);
+    assert_ptr_equal(again, given);
+    assert_int_equal(again[MIDDLE], 0);
+    assert_int_equal(msg_room.in[MSG_MAX / 2], 0);
+    assert_int_equal(msg_room.out[MSG_MAX / 2], 0);
+    block_give(again);
+    block_give(kept);
+}
 #endif
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_survive_or_fail), cmocka_unit_test(messages_have_limits),
-        cmocka_unit_test(descriptors_travel),       cmocka_unit_test(secrets),
+        cmocka_unit_test(messages_survive_or_fail),
+        cmocka_unit_test(messages_have_limits),
+        cmocka_unit_test(descriptors_travel),
+        cmocka_unit_test(secrets),
 #ifndef __SANITIZE_ADDRESS__
-        cmocka_unit_test(the_heap_gives_back),      cmocka_unit_test(confinement),
+        cmocka_unit_test(the_heap_gives_back),
+        cmocka_unit_test(the_start_settles),
+        cmocka_unit_test(confinement),
 #endif
-        cmocka_unit_test(filters_are_the_rules),    cmocka_unit_test(orphan_does_not_start),
+        cmocka_unit_test(filters_are_the_rules),
+        cmocka_unit_test(orphan_does_not_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
