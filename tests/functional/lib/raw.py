@@ -194,6 +194,14 @@ class Connection:
         except OSError:
             pass
 
+    def interrupt(self):
+        """For another thread than the one that serves it, which finds the connection ended and closes it. To close it here would
+        give its descriptor's number to the next that is opened, while TLS goes on writing there."""
+        try:
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+        except OSError:
+            pass
+
     def half_close(self):
         """FIN for what we send; what comes is still read. Plain connections only."""
         self.sock.shutdown(socket.SHUT_WR)
@@ -270,6 +278,8 @@ class Listener:
             connection.sock = self.context.wrap_socket(plain, server_side=True,
                                                         do_handshake_on_connect=False, suppress_ragged_eofs=False)
             connection.sock.do_handshake()
+            if self.stopped:
+                return False
         except (OSError, ValueError) as e:
             connection.tls_error = e
             return False
@@ -306,7 +316,7 @@ class Listener:
         with self.lock:
             connections = list(self.connections)
         for connection in connections:
-            connection.close("abrupt")
+            connection.interrupt()
 
     def __enter__(self):
         return self
@@ -426,4 +436,4 @@ class ProxyServer(Listener):
                 connection.send(data)
         except (OSError, Closed):
             pass
-        connection.close()
+        connection.interrupt()
