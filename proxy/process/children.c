@@ -23,7 +23,10 @@
 
 /* --- environments --------------------------------------------------------------------------------------------------- */
 
-/* What a role finds in its environment. Workers find nothing; what they need to know is told by message. */
+/* What a role finds in its environment. Workers find this alone; what they need to know is told by message.
+ * A handshake of TLS takes and gives back some two thousand pieces of a few sizes, of which malloc has seven each at hand: the rest it
+ * would join with their neighbours and split off again. */
+static char worker_malloc[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=32";
 static const char *const scribe_variables[] = {"TERM", "NO_COLOR"};
 /* What every role gets: in a build with sanitizers, how these are told what to look for. */
 static const char *const build_variables[] = {
@@ -58,6 +61,8 @@ static char **role_environment(const struct prepared *p, enum role role) {
     for (size_t i = 0; build_variables[i]; i++)
         if ((env[at] = environ_entry(build_variables[i])))
             at++;
+    if (role == ROLE_WORKER)
+        env[at++] = worker_malloc;
     for (size_t i = 0; role == ROLE_SCRIBE && i < COUNT(scribe_variables); i++)
         if ((env[at] = environ_entry(scribe_variables[i])))
             at++;
