@@ -37,8 +37,8 @@ struct slim {
     const char *name;
     OSSL_provider_init_fn *init;
     struct passed passed[PASSED_MAX];
-    OSSL_ALGORITHM
-        *some[PASSED_MAX]; /* what of the default provider's is passed on; made at the first question */
+    /* what of the default provider's is passed on; made at the first question */
+    OSSL_ALGORITHM *some[PASSED_MAX];
     struct made made;
     bool asked;
 };
