@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/heap.h"
+#include "base/pages.h"
 
 /* AddressSanitizer sees nothing of memory that does not come from malloc each time. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -94,7 +94,7 @@ void *block_resize(void *p, size_t n) {
 
 static void settle(const struct spare *s, size_t size) {
     for (size_t i = 0; i < s->n; i++)
-        heap_give_pages(s->blocks[i], size);
+        pages_give_back(s->blocks[i], size);
 }
 
 void block_settle(void) {

@@ -2,11 +2,11 @@
 
 #include <malloc.h>
 #include <stdint.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/block.h"
 #include "base/msg.h"
+#include "base/pages.h"
 
 #define HEAP_FREE_MIN (1u << 20)   /* bytes; less is left as it is */
 #define STACK_DEPTH   (256u << 10) /* more than a start goes below where it settles */
@@ -18,21 +18,11 @@ static void trim(void) {
 #endif
 }
 
-static uintptr_t page_size(void) {
-    return (uintptr_t)sysconf(_SC_PAGESIZE);
-}
-
-void heap_give_pages(void *p, size_t n) {
-    uintptr_t page = page_size(), from = ((uintptr_t)p + page - 1) & ~(page - 1),
-              to = ((uintptr_t)p + n) & ~(page - 1);
-    if (from < to)
-        (void)madvise((void *)from, to - from, MADV_DONTNEED);
-}
-
 /* All pages below the one that the callees of here are on. Of what lies below them, if the stack is not that deep, there is nothing. */
 static void trim_stack(void) {
-    uintptr_t page = page_size(), end = ((uintptr_t)__builtin_frame_address(0) & ~(page - 1)) - page;
-    heap_give_pages((void *)(end - STACK_DEPTH), STACK_DEPTH);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t end = ((uintptr_t)__builtin_frame_address(0) & ~(page - 1)) - page;
+    pages_give_back((void *)(end - STACK_DEPTH), STACK_DEPTH);
 }
 
 void heap_settle(void) {

@@ -2,8 +2,6 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
-#include <stddef.h>
-
 /*
  * Gives back to the system what is free in the heap, where that is a good part of it. What many connections needed at the same
  * time is free afterwards, but lies between what a few of them still hold, and malloc returns by itself only what lies at the end.
@@ -18,9 +16,6 @@ void heap_give_back(void);
  */
 #define HEAP_SETTLE_MS 500 /* that while */
 void heap_settle(void);
-
-/* Gives back the pages that lie in it as a whole; they are zero when they are touched next. For memory of mmap's, or static. */
-void heap_give_pages(void *p, size_t n);
 
 /* Threads that begin from now on have no heaps of their own, of which more stays than of the one that all have. */
 void heap_one(void);

@@ -6,14 +6,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/heap.h"
+#include "base/pages.h"
 
 #define MSG_HEADER 4
 
 struct msg_room msg_room;
 
 void msg_settle(void) {
-    heap_give_pages(&msg_room, sizeof msg_room);
+    pages_give_back(&msg_room, sizeof msg_room);
 }
 
 static inline void put_bytes(struct msg_out *m, const void *p, size_t n) {
