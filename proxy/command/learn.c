@@ -72,6 +72,18 @@ static int take_usual(void *target, char *value, struct errmsg *msg) {
     return 0;
 }
 
+static int refuse_policy(void *target, char *value, struct errmsg *msg) {
+    (void)target;
+    (void)value;
+    return errmsg_set(msg, ERR_USAGE, "learn has --under FILE, and --allow-all");
+}
+
+static int refuse_log(void *target, char *value, struct errmsg *msg) {
+    (void)target;
+    (void)value;
+    return errmsg_set(msg, ERR_USAGE, "the decisions are in no log; --output FILE is for the policy");
+}
+
 static const struct option_row own_rows[] = {
     {0, "allow-all", NULL, take_allow_all,
      "permit everything while the command runs. Only for a command that you would run without exeat"},
@@ -81,6 +93,9 @@ static const struct option_row own_rows[] = {
      "a host, or *.HOST, that the command is expected to speak to; may be repeated.\nOthers than these, "
      "those of "
      "--under and those of the ready-made policies stand commented out"},
+    /* run's, which would be taken for the beginning of another */
+    {'p', "policy", "FILE", refuse_policy, NULL},
+    {0, "log", "FILE", refuse_log, NULL},
 };
 
 /* The rows of run, but for those that learn has its own way with. */

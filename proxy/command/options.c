@@ -70,6 +70,8 @@ int options_parse(const struct option_row *rows, size_t n, int argc, char **argv
 void options_print(const struct option_row *rows, size_t n, FILE *out) {
     for (size_t i = 0; i < n; i++) {
         char left[64];
+        if (!rows[i].help)
+            continue;
         int len = rows[i].letter ? snprintf(left, sizeof left, "  -%c, --%s", rows[i].letter, rows[i].name)
                                  : snprintf(left, sizeof left, "      --%s", rows[i].name);
         if (rows[i].value && len > 0 && (size_t)len < sizeof left)

@@ -16,7 +16,7 @@ struct option_row {
     /* `value` is NULL for an option without one, else the argument itself (may be changed in place). 0, or ERR_USAGE with a message that
      * says what is expected. */
     int (*take)(void *target, char *value, struct errmsg *msg);
-    const char *help; /* may have several lines */
+    const char *help; /* may have several lines; NULL: not listed, since `take` refuses it, in better words */
 };
 
 #define OPTIONS_MAX 32
