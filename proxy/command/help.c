@@ -1,3 +1,4 @@
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static void print_help(void) {
          "exeat-credentials(5).");
 }
 
-/* "exeat help run" is "exeat run --help". */
+/* "exeat help run" is "exeat run --help", "exeat help policy check" is "exeat policy check --help". */
 int command_help(int argc, char **argv) {
     if (argc < 2) {
         print_help();
@@ -25,9 +26,10 @@ int command_help(int argc, char **argv) {
     }
     for (const struct command *c = commands; c->name; c++) {
         char option[] = "--help";
-        char *args[] = {argv[1], option, NULL};
+        bool tool = argc > 2 && c->run == command_policy;
+        char *args[] = {argv[1], tool ? argv[2] : option, tool ? option : NULL, NULL};
         if (strcmp(c->name, argv[1]) == 0 && c->run != command_help && c->run != command_version)
-            return c->run(2, args);
+            return c->run(tool ? 3 : 2, args);
     }
     if (strcmp(argv[1], "help") != 0 && strcmp(argv[1], "version") != 0) {
         log_error("help: unknown command '%s'; try 'exeat --help'", argv[1]);
