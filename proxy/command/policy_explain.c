@@ -164,6 +164,17 @@ static bool is_id(struct slice id) {
     return id.n == 40 || id.n == 64;
 }
 
+/* A branch's short name, as git takes it, is no ref that a rule could be about. */
+static int take_ref(struct request *r, const char *name, struct errmsg *msg) {
+    if (strncmp(name, "refs/", 5) != 0 && strcmp(name, "HEAD") != 0)
+        return errmsg_set(msg, ERR_USAGE,
+                          "'%s' is no ref; a branch is written refs/heads/NAME, a tag refs/tags/NAME", name);
+    r->ref.name = slice_str(name);
+    r->f.refs = &r->ref;
+    r->f.nrefs = 1;
+    return 0;
+}
+
 /* What is done to the ref: by name, or by the two ids. Without, an update that is not proved a fast-forward. */
 static int take_operation(struct request *r, int argc, char **argv, struct errmsg *msg) {
     struct facts_ref *ref = &r->ref;
@@ -217,10 +228,7 @@ static int take_fetched(struct request *r, int argc, char **argv, struct errmsg 
         return errmsg_set(
             msg, ERR_USAGE,
             "behind the URL stand a ref, or `also` and archive, bundle-uri, packfile-uris or any-object");
-    r->ref.name = slice_str(argv[0]);
-    r->f.refs = &r->ref;
-    r->f.nrefs = 1;
-    return 0;
+    return take_ref(r, argv[0], msg);
 }
 
 /* METHOD URL, lfs URL [WORD], fetch URL [REF | also WHAT], push URL [REF [OPERATION | OLD NEW]], tunnel URL */
@@ -244,10 +252,8 @@ static int read_request(struct request *r, int argc, char **argv, struct errmsg 
     if (argc > 2 && kind != FACTS_GIT_PUSH)
         return errmsg_set(msg, ERR_USAGE, "'%s' stands behind the URL", argv[2]);
     if (argc > 2) {
-        r->ref.name = slice_str(argv[2]);
-        r->f.refs = &r->ref;
-        r->f.nrefs = 1;
-        return take_operation(r, argc - 3, argv + 3, msg);
+        int bad = take_ref(r, argv[2], msg);
+        return bad < 0 ? bad : take_operation(r, argc - 3, argv + 3, msg);
     }
     return 0;
 }
@@ -312,6 +318,7 @@ int command_policy_explain(int argc, char **argv) {
         "usage: exeat policy explain [OPTION]... FILE METHOD URL\n"
         "       exeat policy explain [OPTION]... FILE fetch URL [REF | also WHAT]\n"
         "       exeat policy explain [OPTION]... FILE lfs URL [download|upload|lock]\n"
+        "       exeat policy explain [OPTION]... FILE tunnel URL\n"
         "       exeat policy explain [OPTION]... FILE push URL [REF [create|update|delete|force | OLD NEW]]\n"
         "\n"
         "Judges one request: verdict, the rule that decided, rules that came close with the part of each "

@@ -78,7 +78,9 @@ def wrong_usage_and_unreadable_files_are_2():
     folder = files(good="allow GET https://a.test/**\n")
     for args in (["explain", "@good.policy", "lfs", "https://a.test/r", "frob"], ["check"], ["diff", "@good.policy"], ["frob"], [], ["check", "--frob", "@good.policy"], ["explain", "@good.policy", "GET", "ftp://x/"],
                  ["replay", "@none.jsonl", "@good.policy"], ["fmt", "@none.policy"], ["diff", "@none.policy", "@good.policy"],
-                 ["explain", "@good.policy", "push", "https://a.test/r", "refs/heads/x", "frob"], ["test", "@none.policy"],
+                 ["explain", "@good.policy", "push", "https://a.test/r", "refs/heads/x", "frob"],
+                 ["explain", "@good.policy", "push", "https://a.test/r", "main"],
+                 ["explain", "@good.policy", "fetch", "https://a.test/r", "main"], ["test", "@none.policy"],
                  ["check", "@none.policy"]):
         r = policy(folder, *args)
         tap.equal(r.code, 2, str(args))
