@@ -149,8 +149,8 @@ const struct option_row run_rows[] = {
      "where exeat keeps its certification authority and the log\n(default: $XDG_STATE_HOME/exeat or "
      "~/.local/state/exeat)"},
     {0, "time-limit", "WHAT=TIME", take_time_limit,
-     "how long peers may take for their part: handshake, head, connect (30s), silence (10s),\n"
-     "idle (5m), body (10m), answer (30m), relay (1h); may be repeated"},
+     "how long peers may take for their part: handshake, head, connect (30s each), silence (10s),\n"
+     "idle (5m), body (10m), answer (30m), relay (1h), as in idle=90s; may be repeated"},
     {0, "workers", "N", take_workers, "processes that serve the sandbox (default: 1)"},
     {0, "push-memory", "MIB", take_push_memory,
      "memory for looking through one push, where a rule needs that (default: 256)"},

@@ -61,7 +61,8 @@ int engine_limits_set_time(struct engine_limits *limits, struct slice text, stru
     unsigned ms;
     slice_cut(text, '=', &name, &value);
     if (!read_duration(value, &ms))
-        return errmsg_set(msg, ERR_USAGE, "'%.*s': a time is written as 500ms, 30s, 5m or 1h, up to 24h",
+        return errmsg_set(msg, ERR_USAGE,
+                          "--time-limit: '%.*s': a time is written as 500ms, 30s, 5m or 1h, up to 24h",
                           SLICE_ARG(text));
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         if (!slice_eq(name, slice_str(times[i].name)))
@@ -69,8 +70,8 @@ int engine_limits_set_time(struct engine_limits *limits, struct slice text, stru
         memcpy((char *)limits + times[i].at, &ms, sizeof ms);
         return 0;
     }
-    return errmsg_set(
-        msg, ERR_USAGE,
-        "'%.*s': there are limits for handshake, head, connect, silence, idle, answer, body and relay",
-        SLICE_ARG(name));
+    return errmsg_set(msg, ERR_USAGE,
+                      "--time-limit: '%.*s': there are limits for handshake, head, connect, silence, idle, "
+                      "body, answer and relay",
+                      SLICE_ARG(name));
 }
