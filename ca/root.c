@@ -332,7 +332,10 @@ static int load_key(int dirfd, struct ca_root *root, struct errmsg *msg) {
     if (encrypted)
         return errmsg_set(msg, ERR_UNSUPPORTED,
                           CA_KEY_FILE " is encrypted; exeat has no way to ask for a pass phrase");
-    return errmsg_set(msg, ERR_PARSE, CA_KEY_FILE " holds no private key in PEM");
+    return errmsg_set(msg, ERR_PARSE,
+                      CA_KEY_FILE
+                      " holds no private key in PEM: put the right key there, or remove it and " CA_CERT_FILE
+                      " and both are made anew");
 }
 
 static int load_cert(int dirfd, struct ca_root *root, struct errmsg *msg) {

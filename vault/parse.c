@@ -353,7 +353,7 @@ static void read_line(struct parser *p) {
         return;
     }
     if (word_is(w, "credential")) {
-        vault_diag_at(&p->d, w->place, NULL, NULL, "'credential' stands in the first column");
+        vault_diag_at(&p->d, w->place, NULL, NULL, "'credential' has to stand in the first column");
         p->line.indented = false;
         open_block(p);
         return;

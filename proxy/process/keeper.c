@@ -2,6 +2,8 @@
  * The keeper's process: the CA's key and the secrets, and nobody else has them. What it answers is vault/keeper.h's table; this
  * file reads both before confinement and carries messages afterwards.
  */
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,9 +96,20 @@ static int load_vault(struct keeper_process *k, const char *path, int text_fd, s
     return r;
 }
 
+/* The messages of ca/ name files; where these are, the descriptor knows. */
+static void name_folder(int fd, struct errmsg *msg) {
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path);
+    if (n > 0)
+        errmsg_prefix(msg, "%.*s", (int)n, path);
+}
+
 static int load(struct keeper_process *k, int state_fd, const char *path, int text_fd, struct buf *diags) {
     struct errmsg msg = {""};
     int r = ca_root_open(state_fd, (int64_t)time(NULL), &k->root, &msg);
+    if (r < 0)
+        name_folder(state_fd, &msg);
     if (r == 0 && path)
         r = load_vault(k, path, text_fd, diags);
     if (r == 0)

@@ -37,6 +37,13 @@ def help_and_version():
 
 
 @tap.test
+def help_of_a_tool_is_that_of_the_tool():
+    tap.equal(exeat.call("help", "policy", "check").out, exeat.call("policy", "check", "--help").out)
+    tap.equal(exeat.call("help", "policy").out, exeat.call("policy", "--help").out)
+    tap.equal(exeat.call("help", "policy", "chek").code, 2)
+
+
+@tap.test
 def the_help_of_run_names_every_option():
     for args in (["run", "--help"], ["run", "-h"], ["help", "run"], ["run", "-q", "--help", "--", "ls"]):
         r = exeat.call(*args)
@@ -79,6 +86,10 @@ def a_mistake_on_the_command_line():
             (["run", "--log", "/nowhere/log", *ran], ["/nowhere/log", "--log FILE"]),
             (["run", "--state", "/proc/x", *ran], ["/proc/x", "--state DIR"]),
             (["run", "--vault", "/nowhere/credentials", *ran], ["--vault", "/nowhere/credentials"]),
+            (["run", "--time-limit", "idle=x", *ran], ["--time-limit", "'idle=x'"]),
+            (["run", "--time-limit", "idel=1s", *ran], ["--time-limit", "'idel'"]),
+            (["learn", "--allow-all", "--log", "sh", *ran], ["--log", "--output FILE"]),  # no --log-query, and a command
+            (["learn", "-p", "my.policy", *ran], ["--policy", "--under FILE"]),
             (["doctor", "more"], ["doctor", "'more'"]),
             (["doctor", "--yaml"], ["unknown option --yaml"]),
     ):
@@ -172,6 +183,19 @@ def the_state_directory_is_made_where_it_belongs():
             tap.equal([json.loads(line)["verdict"] for line in f if '"verdict":' in line], ["deny"])
     r = exeat.run(None, [], program_args=[exeat.program(), "run", "--state", "here", "true"])
     tap.equal(sorted(os.listdir(os.path.join(r.home, "here"))), ["ca-key.pem", "ca.pem", "decisions.jsonl"])
+
+
+@tap.test
+def what_is_wrong_in_the_state_directory_is_told_with_its_path():
+    folder = work.folder("state.", user=exeat.as_user(), mode=0o700)
+    run = ["run", "--state", folder, "sh", "-c", "echo it ran"]
+    tap.equal(exeat.call(*run).out, "it ran\n")
+    os.chmod(folder, 0o770)
+    refused(exeat.call(*run), folder + ": ", "chmod go-w")
+    os.chmod(folder, 0o700)
+    with open(os.path.join(folder, "ca-key.pem"), "w", encoding="ascii") as f:
+        f.write("none\n")
+    refused(exeat.call(*run), folder + ": ca-key.pem holds no private key", "remove it")
 
 
 @tap.test
