@@ -198,7 +198,7 @@ void up2_pump(struct up2 *up) {
         return;
     }
     for (struct up2_stream *s = LIST_FIRST(&up->streams); s; s = LIST_NEXT(s, entry))
-        if (http2_out_drains(&s->out))
+        if (s->events && http2_out_drains(&s->out))
             up2_later(up);
     if (!nghttp2_session_want_read(up->session) && !nghttp2_session_want_write(up->session))
         up2_session_over(up);
@@ -311,8 +311,9 @@ static bool up2_numbers(const struct up2 *up) {
     return nghttp2_session_get_next_stream_id(up->session) + 2 * up->nstreams <= INT32_MAX;
 }
 
+/* Is it not known whether its server is there? One who owes the answer to a PING owes it when those who waited have gone, too. */
 static bool up2_silent(const struct up2 *up) {
-    return up->nstreams && clock_coarse_ms() - up->heard >= up->silent_ms;
+    return up->heard < up->pinged || (up->nstreams && clock_coarse_ms() - up->heard >= up->silent_ms);
 }
 
 static bool up2_room(const struct up2 *up) {

@@ -15,7 +15,8 @@
  * next request gets another connection, where the server resets a stream with ENHANCE_YOUR_CALM (node's does so with all
  * that follow when the memory of a connection is used up), and as long as nothing at all has come for silent_ms
  * (upstream_config) though something is asked: the way to it may have gone, which TCP takes a quarter of an hour to tell.
- * Then the server is sent a PING (RFC 9113 6.7) as well. If nothing comes for UP2_PING_TIMES as long again, not even its kernel's
+ * Then the server is sent a PING (RFC 9113 6.7) as well, and until something comes no request gets this connection, though those that
+ * waited may be gone. If nothing comes for UP2_PING_TIMES as long again, not even its kernel's
  * word that the PING has come (io_unacknowledged), the connection is given up, and those under way hear that it is lost. A server
  * that is there may think, and read nothing meanwhile, for as long as the answer's limit permits. There is no other PING for
  * UP2_PING_MS, whatever comes: servers of gRPC end a connection for a third one within five minutes each.

@@ -361,6 +361,44 @@ static void what_is_not_taken_under_pressure_gives_the_loop_no_work(void **state
     io_memory_drop(memory);
 }
 
+static void leave_loop(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    event_base_loopbreak(arg);
+}
+
+/* Nor does a stream that nobody has any more, and whose reset can't go out as long as the server's kernel takes nothing. */
+static void who_has_left_gives_the_loop_no_work(void **state) {
+    static char much[IO_HIGH];
+    struct answer answer;
+    struct event end;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_with(&g, &s, serve_shut);
+    struct io_memory *memory = io_memory_new(0);
+    upstream_pool_free(g.pool);
+    g.pool = upstream_pool_new(g.upstream, memory);
+    struct upstream_link *link = get_http2(&g);
+    struct io *io = up_of(link)->io;
+    ask_by(link, &answer, true, SLICE("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\n"));
+    assert_true(loop_until(g.base, is_settled, link, LOOP_PATIENCE));
+    assert_int_equal(up2_data(link, SLICE("a body")), 0);
+    assert_true(up2_full(link));
+    memory->limit = SIZE_MAX; /* there would be room for more, if somebody had it */
+    assert_int_equal(buf_put(io_queue(io), slice_make(much, sizeof much)), 0);
+    io->blocked = true;
+    upstream_release(link, true, 0);
+    event_assign(&end, g.base, -1, 0, leave_loop, g.base);
+    event_active(&end, EV_TIMEOUT, 0);
+    event_base_dispatch(g.base);
+    assert_int_equal(event_base_get_num_events(g.base, EVENT_BASE_COUNT_ACTIVE), 0);
+    buf_clear(io_queue(io));
+    io->blocked = false;
+    close_both(&g, &s);
+    io_memory_drop(memory);
+}
+
 static uint64_t asked_since = 1;
 
 static bool was_asked(void *arg) {
@@ -396,6 +434,30 @@ static void whether_a_silent_server_is_there_is_asked_seldom(void **state) {
     upstream_release(link, true, 0);
     loop_for(g.base, 50); /* idle: its own time counts */
     assert_int_equal(upstream_pool_open(g.pool), 1);
+    close_both(&g, &s);
+}
+
+/* Whose server owes the answer to a PING is asked nothing, though nobody waits for anything else of it any more. */
+static void who_owes_a_word_is_asked_nothing(void **state) {
+    struct answer answer;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_both(&g, &s);
+    struct upstream_link *link = get_http2(&g);
+    struct up2 *up = up_of(link);
+    ask(link, &answer);
+    must_be_answered(&g, &answer);
+    upstream_release(link, true, 0);
+    loop_for(g.base, 20);
+    up->pinged = up->heard + 1;
+    link = get_http2(&g);
+    assert_ptr_not_equal(up_of(link), up);
+    upstream_release(link, true, 0);
+    up->heard = up->pinged;
+    link = get_http2(&g);
+    assert_ptr_equal(up_of(link), up);
+    upstream_release(link, true, 0);
     close_both(&g, &s);
 }
 
@@ -476,7 +538,9 @@ int main(void) {
         cmocka_unit_test(trailers_do_not_take_the_head_away_that_waits),
         cmocka_unit_test(silence_is_left_to_who_waits_already),
         cmocka_unit_test(what_is_not_taken_under_pressure_gives_the_loop_no_work),
+        cmocka_unit_test(who_has_left_gives_the_loop_no_work),
         cmocka_unit_test(whether_a_silent_server_is_there_is_asked_seldom),
+        cmocka_unit_test(who_owes_a_word_is_asked_nothing),
         cmocka_unit_test(the_kernel_asks_as_well),
         cmocka_unit_test(a_window_that_changes_often_is_told_as_often_as_it_is_heard),
     };
