@@ -36,7 +36,9 @@ static int up1_head(struct xchg *x, struct http1_write *opt) {
 }
 
 static void up1_write(struct xchg *x, struct slice bytes, bool more) {
-    if (io_write(x->link->io, bytes, more)) /* which counts what is lost */
+    if (x->send_phase == SEND_FAILED)
+        x->unsent += bytes.n; /* without what was to go before it, it would be something else to the server */
+    else if (io_write(x->link->io, bytes, more)) /* which counts what is lost */
         xchg_send_failed(x);
 }
 

@@ -459,7 +459,6 @@ static void io_on_write(evutil_socket_t fd, short what, void *arg) {
     struct io *io = arg;
     (void)fd;
     (void)what;
-    bool waited = io->wr_on;
     io->busy++;
     io->blocked = false;
     if (io->state == IO_CONNECTING) {
@@ -469,7 +468,7 @@ static void io_on_write(evutil_socket_t fd, short what, void *arg) {
     } else if (io->state == IO_OPEN) {
         bool reader = io->read_wants_write;
         io->read_wants_write = false;
-        io_after_send(io, io->write_failed ? ERR_AGAIN : io_send_queue(io), waited);
+        io_after_send(io, io->write_failed ? ERR_AGAIN : io_send_queue(io), true);
         if (reader && io->state == IO_OPEN)
             io_read_turns(io);
     }
