@@ -75,6 +75,7 @@ enum step {
 
 struct outcome {
     enum step step; /* where it ended */
+    int error;      /* of STEP_CLONE */
     bool ipv6, nat_only;
     char text[256];
 };
@@ -142,8 +143,10 @@ static struct outcome trial(void) {
         close(go[1]);
         trial_child(go[0], out[1]);
     }
-    if (pid < 0)
+    if (pid < 0) {
+        o.error = errno;
         snprintf(o.text, sizeof o.text, "%s", strerror(errno));
+    }
     close(out[1]);
     close(go[0]);
     if (pid > 0 && read(out[0], &c, 1) == 1) {
@@ -192,9 +195,15 @@ static bool apparmor_restricts(void) {
     return geteuid() != 0 && setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1;
 }
 
-static void explain_clone(struct doctor_finding *f, const char *said) {
+static void explain_clone(struct doctor_finding *f, const struct outcome *o) {
     static const char *const limits[] = {"user", "net", "mnt", "pid", "ipc"};
     char path[96];
+    if (o->error == EAGAIN) {
+        why(f, "no further process can be started: %s", o->text);
+        todo(f, "raise the limit of processes (ulimit -u; in a container or a service, the limit of pids or "
+                "tasks)");
+        return;
+    }
     if (geteuid() != 0 && setting("/proc/sys/kernel/unprivileged_userns_clone") == 0) {
         why(f, "kernel.unprivileged_userns_clone is 0 (Debian's switch)");
         todo(f,
@@ -214,7 +223,7 @@ static void explain_clone(struct doctor_finding *f, const char *said) {
         explain_apparmor(f);
         return;
     }
-    why(f, "%s", said);
+    why(f, "%s", o->text);
     todo(f, "in a container: permit user namespaces, for Docker with --security-opt seccomp=unconfined "
             "--security-opt "
             "apparmor=unconfined, or a seccomp profile that permits clone and unshare with CLONE_NEWUSER; in "
@@ -235,7 +244,7 @@ static void explain_step(struct doctor_report *r, const struct outcome *o) {
     };
     struct doctor_finding *f = add(r, DOCTOR_ERROR, what[o->step]);
     if (o->step == STEP_CLONE) {
-        explain_clone(f, o->text);
+        explain_clone(f, o);
         return;
     }
     if (apparmor_restricts()) {

@@ -47,6 +47,13 @@ def a_limit_of_namespaces():
 
 
 @tap.test
+def a_limit_of_processes():
+    r = under(["prlimit", "--nproc=1"], "doctor")
+    tap.equal(r.code, 1)
+    tap.contains(r.out, "ulimit -u")
+
+
+@tap.test
 def clone_is_forbidden():
     """clone(CLONE_NEWUSER) gives EPERM"""
     nothing_runs(without.user_namespaces(), "user namespaces", "CLONE_NEWUSER")
