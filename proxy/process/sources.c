@@ -134,11 +134,12 @@ int sources_read(void *arg, const char *from, const char *name, struct buf *reso
 int memory_file(const char *name, struct slice bytes, struct errmsg *msg) {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
-        errmsg_errno(msg, ERR_IO, "file in memory");
+        errmsg_errno(msg, ERR_IO, "%s, a file in memory, can't be made", name);
         return -1;
     }
     if (write_all(fd, bytes) < 0 || fcntl(fd, F_ADD_SEALS, MEMORY_SEALS | F_SEAL_SEAL) < 0) {
-        errmsg_errno(msg, ERR_IO, "file in memory");
+        errmsg_errno(msg, ERR_IO, "%s, a file in memory, can't be written%s", name,
+                     errno == EFBIG ? " (ulimit -f is a limit for it, too)" : "");
         close(fd);
         return -1;
     }

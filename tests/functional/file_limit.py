@@ -31,6 +31,7 @@ def a_start_below_the_limit_says_so(t):
     r = limited(1, "true")
     tap.equal(r.code, 125)
     tap.contains(r.err, "File too large")
+    tap.contains(r.err, "ulimit -f")
 
 
 tap.main()
