@@ -169,7 +169,11 @@ static int prepare_extra(struct prepared *p, struct buf *out) {
 }
 
 int prepare_roots(struct prepared *p, struct errmsg *msg) {
-    return ca_system_roots(&p->roots, &p->read, NULL, msg);
+    int r = ca_system_roots(&p->roots, &p->read, NULL, msg);
+    if (r == 0 && buf_len(&p->roots) == 0 && buf_len(&p->extra) == 0 && p->config->sandbox.policies.n)
+        log_warn("this host has no root certificates (Debian's are in the package ca-certificates), and "
+                 "--upstream-ca names none: no server's certificate will be accepted");
+    return r;
 }
 
 static int prepare_state(struct prepared *p, struct buf *out) {

@@ -133,6 +133,15 @@ def a_policy_that_lends_credentials_warns_where_there_is_no_vault():
 
 
 @tap.test
+def a_host_without_roots_is_warned_of_if_something_may_leave():
+    without = {"SSL_CERT_FILE": work.write(os.path.join(work.folder("roots.", mode=0o755), "none.pem"), "")}
+    r = exeat.run(ALLOW, "echo it ran", env=without)
+    tap.equal((r.code, r.out), (0, "it ran\n"))
+    tap.contains(r.err, "ca-certificates")
+    tap.equal(exeat.run(None, "true", env=without).err, "")
+
+
+@tap.test
 def a_credential_that_the_vault_lacks_starts_nothing():
     refused(exeat.run("allow GET https://a.test/ with githbu\n", "echo it ran", env={"T": "SECRET-T"},
                       vault="credential github\n    for https://a.test\n    from env T\n    inject bearer\n"),
