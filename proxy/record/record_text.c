@@ -267,9 +267,11 @@ static void line_gap(const struct record *r, struct buf *out) {
     char from[CLOCK_RFC3339_SIZE], to[CLOCK_RFC3339_SIZE];
     clock_rfc3339(r->from_ms, from);
     clock_rfc3339(r->to_ms, to);
-    buf_printf(out, "exeat: %" PRIu64 " records are missing, %s to %s (", r->count, from, to);
-    record_put_safe(out, r->sink);
-    buf_puts(out, ")\n");
+    const char *place = slice_eq(r->sink, SLICE("redis"))  ? "in Redis"
+                        : slice_eq(r->sink, SLICE("file")) ? "in the log file"
+                                                           : "everywhere";
+    buf_printf(out, "exeat: %" PRIu64 " %s missing %s, %s to %s\n", r->count,
+               r->count == 1 ? "record is" : "records are", place, from, to);
 }
 
 int record_line(const struct record *r, bool colour, struct buf *out) {

@@ -484,7 +484,7 @@ static void the_end_is_bounded(void **state) {
     ssize_t n = read(lines[0], text, sizeof text - 1);
     text[n > 0 ? n : 0] = 0;
     assert_true(strncmp(text, "exeat: denied GET https://a.test/ [", 35) == 0);
-    assert_non_null(strstr(text, "exeat: 3 records are missing, "));
+    assert_non_null(strstr(text, "exeat: 3 records are missing in Redis, "));
     close(lines[0]);
     close(lines[1]);
     close(fd);
