@@ -161,6 +161,7 @@ static void box_close_listeners(struct box *box) {
 
 /* All that is under way ends. */
 static void box_cut(struct box *box) {
+    box->cutting = true;
     while (box->conns)
         conn_close(box->conns);
     while (!LIST_EMPTY(&box->tails))
@@ -409,7 +410,6 @@ static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg) {
     void (*done)(void *) = engine->drain_done;
     (void)fd;
     (void)what;
-    engine->cutting = true;
     for (struct box *box = engine->boxes; box; box = box->next)
         box_cut(box);
     engine_reap(engine);

@@ -56,6 +56,7 @@ struct box {
     struct shown *shown; /* objects of git's that it may ask for */
     struct limits *limits;
     size_t nstreams;     /* of HTTP/2, on all connections */
+    bool cutting;        /* it ends: what ends now was broken off by exeat, not by a client */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
 
@@ -75,7 +76,6 @@ struct engine {
     struct event tidy;  /* after a crowd: memory that it needed goes back */
     bool accept_paused;
     bool draining;
-    bool cutting; /* … and its time is up: what ends now was broken off by exeat, not by a client */
     struct event drain_timer;
     void (*drain_done)(void *arg);
     void *drain_arg;
@@ -85,7 +85,7 @@ struct engine {
     struct buf text2;               /* … and another */
 };
 
-/* Why something that is under way at the end of a drain is over. */
+/* Why something that is under way is over at the end of a drain, or of its sandbox. */
 #define ENGINE_ENDED_CODE   "exeat-ended"
 #define ENGINE_ENDED_REASON "exeat ended while this was under way"
 

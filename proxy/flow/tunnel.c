@@ -76,7 +76,7 @@ void tunnel_release(struct tunnel *t) {
     if (!t || t->released)
         return;
     t->released = true;
-    if (t->conn->box->engine->cutting)
+    if (t->conn->box->cutting)
         tunnel_trouble(t, ENGINE_ENDED_CODE, ENGINE_ENDED_REASON);
     struct record r = {.sent = t->sent,
                        .received = t->received,

@@ -291,7 +291,7 @@ void xchg_client_gone(struct xchg *x, const char *code, const char *why) {
 }
 
 void xchg_conn_gone(struct xchg *x) {
-    if (x->box->engine->cutting)
+    if (x->box->cutting)
         xchg_client_gone(x, ENGINE_ENDED_CODE, ENGINE_ENDED_REASON);
     else
         xchg_client_gone(x, "client-gone", "the client went away");

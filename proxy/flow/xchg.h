@@ -257,7 +257,7 @@ void xchg_body_bad(struct xchg *x, enum http_refusal refusal);
 void xchg_client_drained(struct xchg *x);
 /* The client went away: no more is to be written. */
 void xchg_client_gone(struct xchg *x, const char *code, const char *why);
-/* … and its whole connection: by itself, or because exeat ends. */
+/* … and its whole connection: by itself, or because exeat ends, or the sandbox alone. */
 void xchg_conn_gone(struct xchg *x);
 
 /* ---- for the upstream's transport; each may end the exchange ---- */

@@ -1,4 +1,5 @@
-/* Errands: what goes out, what comes back, what ends them, and that each is on record before it leaves. */
+/* Errands: what goes out, what comes back, what ends them, and that each is on record before it leaves; and what is on record of
+ * an exchange that ends with its sandbox. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -448,12 +449,39 @@ static void cancelled(void **state) {
     world_close(w);
 }
 
+/* ---- what else an exchange leaves behind ---- */
+
+/* An upload that goes on behind its answer has no client any more: what breaks it off is exeat, though this goes on. */
+static void ends_with_its_sandbox_alone(void **state) {
+    static const struct xchg_client answered;
+    struct world *w = world_open();
+    struct box *box = calloc(1, sizeof *box);
+    struct record r;
+    (void)state;
+    *box = w->box;
+    box->pool = upstream_pool_new(w->rig.upstream, NULL);
+    box->link = &w->engine.boxes;
+    w->engine.boxes = box;
+    w->x->box = box;
+    w->x->client = &answered;
+    w->x->state = XCHG_TAIL;
+    LIST_INSERT_HEAD(&box->tails, w->x, tail);
+    xchg_record(w->x, false, NULL, SLICE_NONE);
+    engine_remove_sandbox(&w->engine, box->id);
+    assert_true(next_record(w, &r) && r.event == RECORD_VERDICT);
+    assert_true(next_record(w, &r) && r.event == RECORD_OUTCOME);
+    assert_true(slice_eq(r.code, SLICE("exeat-ended")));
+    assert_true(w->engine.spare_xchgs == w->x && !w->engine.boxes);
+    w->x->box = &w->box;
+    world_close(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(carries),   cmocka_unit_test(lends),
         cmocka_unit_test(answers),   cmocka_unit_test(only_for_what_is_permitted),
         cmocka_unit_test(streams),   cmocka_unit_test(again_on_a_stale_connection),
-        cmocka_unit_test(cancelled),
+        cmocka_unit_test(cancelled), cmocka_unit_test(ends_with_its_sandbox_alone),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
