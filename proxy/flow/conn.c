@@ -69,6 +69,7 @@ struct conn *conn_new(struct box *box, int fd) {
         return NULL;
     }
     io_share_begin(&conn->io->share, box->memory);
+    io_share_begin(&conn->share, box->memory);
     conn->next = box->conns;
     conn->link = &box->conns;
     if (conn->next)
@@ -97,6 +98,7 @@ static struct io *conn_detach(struct conn *conn) {
     tunnel_release(conn->tunnel);
     http1_body_release(&conn->body);
     buf_release(&conn->in);
+    io_share_end(&conn->share);
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;
@@ -233,6 +235,7 @@ static const struct io_events conn_sniff_events = {
 /* Inside of a CONNECT everything begins again. */
 void conn_http1_tunnel(struct conn *conn, const struct url_host *host, uint16_t port) {
     conn_enter(conn, CONN_SNIFF);
+    io_share_set(&conn->share, 0); /* what is left goes to TLS, or is counted again */
     conn->tunnelled = true;
     conn->inner = *host;
     conn->port = port;

@@ -84,7 +84,8 @@ struct conn {
 
     /* HTTP/1 */
     enum h1_phase phase;
-    struct buf in; /* bytes read and not yet spent; empty and without memory when idle */
+    struct buf in;         /* bytes read and not yet spent; empty and without memory when idle … */
+    struct io_share share; /* … which count in the sandbox's sum */
     struct http1_scan scan;
     struct http1_body body;
     struct xchg *x;

@@ -44,7 +44,7 @@ static bool h1_wants_bytes(const struct conn *conn) {
     switch (conn->phase) {
     case H1_HEAD: return !io_full(conn->io);
     case H1_BODY: return conn->body_wanted;
-    case H1_WAIT: return buf_len(&conn->in) < H1_AHEAD;
+    case H1_WAIT: return buf_len(&conn->in) < (io_share_pressed(&conn->share) ? 1 : H1_AHEAD);
     case H1_DRAIN: return true;
     case H1_RAW:
     case H1_PHASES: break;
@@ -55,6 +55,7 @@ static bool h1_wants_bytes(const struct conn *conn) {
 static void h1_set_reading(struct conn *conn) {
     if (conn->state != CONN_HTTP)
         return;
+    io_share_set(&conn->share, conn->in.cap);
     if (h1_wants_bytes(conn))
         io_resume(conn->io);
     else
@@ -490,6 +491,7 @@ static struct io *h1_raw(struct xchg *x, struct buf *ahead) {
     struct conn *conn = x->conn;
     *ahead = conn->in;
     buf_init(&conn->in, ahead->limit);
+    io_share_set(&conn->share, 0);
     h1_enter(conn, H1_RAW);
     conn->close_after = true;
     return conn->io;

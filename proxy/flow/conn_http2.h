@@ -113,7 +113,8 @@ struct h2_stream {
 
     /* the request */
     struct http2_list list; /* the head while it comes; then the trailers */
-    struct buf in;          /* of the body: nobody took it yet */
+    struct buf in;          /* of the body: nobody took it yet … */
+    struct io_share share;  /* … which counts in the sandbox's sum */
     struct http_length length;
     bool feeding;        /* the exchange is being given some of it */
     bool wanted;         /* H2S_BODY: the exchange takes some now */

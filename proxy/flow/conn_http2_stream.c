@@ -50,6 +50,7 @@ static struct h2_stream *stream_new(struct h2 *h2, int32_t id) {
     stream->id = id;
     http2_list_init(&stream->list);
     buf_init(&stream->in, HTTP2_WINDOW + HTTP2_FRAME);
+    io_share_begin(&stream->share, box->memory);
     http2_out_init(&stream->out, h2->session, h2->conn->io, id, h2_out_sent);
     stream->next = h2->streams;
     stream->link = &h2->streams;
@@ -70,6 +71,7 @@ void h2_stream_free(struct h2_stream *stream) {
     h2->conn->box->nstreams--;
     http2_list_clear(&stream->list);
     buf_release(&stream->in);
+    io_share_end(&stream->share);
     http2_out_release(&stream->out);
     free(stream);
 }
@@ -155,11 +157,16 @@ static void stream_start(struct h2_stream *stream) {
 
 /* ---- bodies ---- */
 
+static void stream_count(struct h2_stream *stream) {
+    io_share_set(&stream->share, stream->in.cap);
+}
+
 static void stream_is_bad(struct h2_stream *stream, enum http_refusal refusal) {
     stream->bad = true;
     if (stream->state == H2S_BODY)
         h2_stream_enter(stream, H2S_WHOLE);
     buf_release(&stream->in);
+    stream_count(stream);
     h2_stream_due(stream, 0);
     xchg_body_bad(stream->x, refusal);
 }
@@ -200,6 +207,7 @@ void h2_stream_feed(struct h2_stream *stream) {
         stream_feed_piece(stream);
     if (buf_len(&stream->in) == 0)
         buf_trim(&stream->in);
+    stream_count(stream);
     if (stream->wanted && stream->ended && buf_len(&stream->in) == 0)
         stream_feed_end(stream);
     stream->feeding = false;
@@ -253,8 +261,11 @@ static int stream_data(struct h2_stream *stream, struct slice bytes) {
         stream_is_bad(stream, HTTP_REFUSED_LENGTH_DIFFERS);
         return 0;
     }
-    if (!stream->wanted || buf_len(&stream->in))
-        return buf_put(&stream->in, bytes);
+    if (!stream->wanted || buf_len(&stream->in)) {
+        int r = buf_put(&stream->in, bytes);
+        stream_count(stream);
+        return r;
+    }
     h2_stream_due(stream, h2_stream_body_ms(stream));
     stream->feeding = true;
     xchg_body(stream->x, bytes);

@@ -69,7 +69,7 @@ void xchg_recycle(struct xchg *x) {
     buf_release(&x->head);
     buf_release(&x->path);
     buf_release(&x->up_in);
-    buf_release(&x->replay);
+    xchg_no_retry(x);
     if (engine->nspare >= XCHG_SPARE) {
         free(x);
         return;

@@ -203,8 +203,9 @@ struct xchg {
     struct upstream_attempt *attempt;
     struct upstream_link *link;
     char peer[ADDR_TEXT_MAX];
-    struct buf up_in;  /* bytes of the answer's head */
-    struct buf replay; /* the request's body as far as sent, for a second try */
+    struct buf up_in;      /* bytes of the answer's head */
+    struct buf replay;     /* the request's body as far as sent, for a second try … */
+    struct io_share share; /* … which counts in the sandbox's sum */
     struct http1_scan up_scan;
     struct http1_body up_body;    /* the answer's, HTTP/1's … */
     struct http_length up_length; /* … and HTTP/2's */
@@ -320,6 +321,8 @@ void xchg_upstream_wish(const struct xchg *x, struct upstream_origin *origin,
 /* The connection was stale, or (`unseen`) the server is known not to have acted on the request: tries once more; false:
  * it can not. */
 bool xchg_retry(struct xchg *x, bool unseen);
+/* There will be none: what is kept for it goes. */
+void xchg_no_retry(struct xchg *x);
 void xchg_send_body(struct xchg *x, struct slice bytes);
 void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);
 /* Gives the upstream's connection back before the exchange is over. `reusable`: as upstream_release has it. */

@@ -109,6 +109,7 @@ static bool answer_final(struct xchg *x) {
         return false;
     }
     secret_release(&x->inject); /* no second try any more */
+    xchg_no_retry(x);
     lfsgate_sent(x);
     x->status = (unsigned)resp->status;
     x->up_keep = resp->keep_alive;

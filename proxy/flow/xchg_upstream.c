@@ -104,8 +104,7 @@ static void go_connect(struct xchg *x, bool fresh) {
         refusal_trouble(x, 503, "no-memory", "out of memory");
 }
 
-/* A server of HTTP/2 says what it has not acted on: that may be said again, whatever it is, if all that was sent of its
- * body is here still. */
+/* Is all that was sent of its body here still? */
 static bool go_has_all(const struct xchg *x) {
     return !x->gate && buf_len(&x->replay) == x->sent;
 }
@@ -113,8 +112,8 @@ static bool go_has_all(const struct xchg *x) {
 bool xchg_retry(struct xchg *x, bool unseen) {
     bool gone = x->link && (x->link->reused || upstream_wants_http1(x->link));
     bool stale = x->pooled && gone && x->answer_phase == ANSWER_AWAITED;
-    bool untold = unseen && x->answer_phase <= ANSWER_BEGUN && go_has_all(x);
-    if (x->retried || x->trailers || !x->link || !(stale || untold))
+    bool untold = unseen && x->answer_phase <= ANSWER_BEGUN;
+    if (x->retried || x->trailers || !x->link || !(stale || untold) || !go_has_all(x))
         return false;
     log_debug("xchg %s: stale connection, once more", x->decision.id.text);
     if (x->answer_phase == ANSWER_BEGUN)
@@ -308,9 +307,27 @@ static const struct upstream_callbacks go_callbacks = {.ready = go_ready, .faile
 
 /* ---- the body ---- */
 
+void xchg_no_retry(struct xchg *x) {
+    if (!x->share.memory && !x->replay.data)
+        return;
+    buf_release(&x->replay);
+    io_share_end(&x->share);
+}
+
+/* For a second try. A part of it is of no use. */
+static void go_keep(struct xchg *x, struct slice bytes) {
+    if (!x->replay.data)
+        io_share_begin(&x->share, x->box->memory);
+    if (buf_put(&x->replay, bytes))
+        xchg_no_retry(x);
+    else
+        io_share_set(&x->share, x->replay.cap);
+}
+
 void xchg_send_body(struct xchg *x, struct slice bytes) {
     /* what comes between a failure and the second try belongs to that one, too */
-    bool kept = (x->pooled || x->link->http2) && !x->retried && x->status != 101;
+    bool kept =
+        (x->pooled || x->link->http2) && !x->retried && x->answer_phase < ANSWER_HELD && go_has_all(x);
     if ((x->send_phase == SEND_FAILED && !kept) || bytes.n == 0)
         return;
     if (x->verdict.max_body && x->sent + bytes.n > x->verdict.max_body) {
@@ -319,7 +336,7 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
     }
     x->sent += bytes.n;
     if (kept)
-        buf_put(&x->replay, bytes);
+        go_keep(x, bytes);
     if (x->send_phase == SEND_FAILED) {
         x->unsent += bytes.n;
         return;

@@ -8,6 +8,11 @@
  * them still goes on as fast as its own receiver does, none waits for another, and those that take nothing hold a step
  * each. Their time limits end them, as ever.
  *
+ * What is counted: what waits for a socket, or for TLS; requests that came before their turn, and heads in pieces; bodies that the
+ * other side takes no more of, or that are kept for a second try; HTTP/2's frames. Some of it, a body's window that was granted, or
+ * what a second try needs, is held under pressure as well, and makes that for all that can wait. Not counted are the heads that
+ * requests and answers under way consist of, which no pressure makes less: their sizes and numbers have limits.
+ *
  * Each holder has a share, which says how much of the sum it is. The memory lives as long as anyone has a share.
  */
 #ifndef PROXY_IO_IO_MEMORY_H

@@ -1,0 +1,195 @@
+/* What a sandbox's clients have sent, and nobody has taken, counts in its one sum, whatever it waits for (io_memory.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <nghttp2/nghttp2.h>
+
+#include "policy/policy.h"
+#include "proxy/flow/conn.h"
+#include "proxy/flow/state.h"
+#include "proxy/flow/xchg.h"
+#include "tests/unit/policy_support.h"
+#include "tests/unit/record_support.h"
+#include "tests/unit/upstream_rig.h"
+
+#define BODY 60000
+
+static char much[BODY];
+
+/* ---- a client, exeat, and a server that says nothing by itself ---- */
+
+struct world {
+    struct rig rig;
+    struct recording records;
+    struct engine engine;
+    struct box box;
+    struct conn *conn;
+    int client, listener;
+};
+
+static void world_open(struct world *w, unsigned port) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof a;
+    int ends[2];
+    char pin[64];
+    const char *pins[] = {pin, NULL};
+    memset(w, 0, sizeof *w);
+    w->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(w->listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(w->listener, 16), 0);
+    getsockname(w->listener, (struct sockaddr *)&a, &n);
+    snprintf(pin, sizeof pin, "a.test:%u:127.0.0.1:%u", port, ntohs(a.sin_port));
+    rig_open(&w->rig, "", pins, NULL);
+    recording_open(&w->records, w->rig.base, NULL, NULL);
+    w->engine.config = (struct engine_config){.base = w->rig.base, .recorder = w->records.recorder};
+    engine_limits_default(&w->engine.config.limits);
+    buf_init(&w->engine.text, 65536);
+    buf_init(&w->engine.text2, 65536);
+    w->box = (struct box){.engine = &w->engine, .name = "sandbox", .pool = w->rig.pool};
+    w->box.memory = io_memory_new(128u << 20);
+    w->box.policy = load_set("allow POST,PUT https://a.test/ok\nallow PUT http://a.test/ok\n", NULL, NULL);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    w->client = ends[0];
+    w->conn = conn_new(&w->box, ends[1]);
+    w->conn->direct = false;
+    w->conn->dialed = SLICE("a.test");
+    w->conn->port = (uint16_t)port;
+}
+
+static size_t held(const struct world *w) {
+    return w->box.memory->held;
+}
+
+/* Nothing is held any more when the client has gone. */
+static void world_close(struct world *w) {
+    conn_close(w->conn);
+    assert_int_equal(held(w), 0);
+    engine_reap(&w->engine);
+    assert_int_equal(w->box.memory->users, 1);
+    for (struct xchg *x; (x = w->engine.spare_xchgs); free(x))
+        w->engine.spare_xchgs = x->next;
+    io_memory_drop(w->box.memory);
+    policy_free((struct policy *)(uintptr_t)w->box.policy);
+    buf_release(&w->engine.text);
+    buf_release(&w->engine.text2);
+    recording_close(&w->records);
+    rig_close(&w->rig);
+    close(w->client);
+    close(w->listener);
+}
+
+static void say(struct world *w, struct slice bytes) {
+    for (size_t sent = 0; sent < bytes.n;) {
+        ssize_t r = write(w->client, bytes.p + sent, bytes.n - sent);
+        assert_true(r > 0 || errno == EAGAIN);
+        sent += r > 0 ? (size_t)r : 0;
+        event_base_loop(w->rig.base, EVLOOP_NONBLOCK);
+    }
+    for (int i = 0; i < 200; i++)
+        event_base_loop(w->rig.base, EVLOOP_NONBLOCK);
+}
+
+/* ---- the tests ---- */
+
+static void heads_in_pieces_and_requests_before_their_turn(void **state) {
+    struct world w;
+    (void)state;
+    world_open(&w, 80);
+    say(&w, SLICE("PUT /ok HTTP/1.1\r\nHost: a.test\r\nX: "));
+    say(&w, slice_make(memset(much, 'x', BODY), 20000));
+    assert_true(held(&w) > 20000);
+    say(&w, SLICE("\r\nContent-Length: 0\r\n\r\n")); /* which is on its way now */
+    assert_true(w.conn->phase == H1_WAIT && held(&w) == 0);
+    w.box.memory->limit = 0;
+    say(&w, SLICE("PUT /ok HTTP/1.1\r\nHost: a.test\r\nContent-Length: 60000\r\n\r\n"));
+    say(&w, slice_make(much, BODY));
+    assert_true(held(&w) > 0 && held(&w) <= 4096); /* one step */
+    world_close(&w);
+
+    world_open(&w, 80);
+    say(&w, SLICE("PUT /ok HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n"));
+    say(&w, SLICE("PUT /ok HTTP/1.1\r\nHost: a.test\r\nContent-Length: 60000\r\n\r\n"));
+    say(&w, slice_make(much, BODY));
+    assert_true(held(&w) >= 16384);
+    world_close(&w);
+}
+
+static bool is_sent(void *arg) {
+    return ((struct world *)arg)->conn->x->send_phase == SEND_ALL;
+}
+
+static bool is_answered(void *arg) {
+    return ((struct world *)arg)->conn->x->answer_phase == ANSWER_PASSED;
+}
+
+/* Until the answer begins. */
+static void what_a_second_try_needs(void **state) {
+    struct world w;
+    (void)state;
+    world_open(&w, 80);
+    say(&w, SLICE("PUT /ok HTTP/1.1\r\nHost: a.test\r\nContent-Length: 30000\r\n\r\n"));
+    say(&w, slice_make(much, 30000));
+    assert_true(loop_until(w.rig.base, is_sent, &w, LOOP_PATIENCE));
+    assert_true(held(&w) >= 30000);
+    int server = accept(w.listener, NULL, NULL);
+    assert_int_equal(write(server, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nha", 40), 40);
+    assert_true(loop_until(w.rig.base, is_answered, &w, LOOP_PATIENCE));
+    assert_int_equal(held(&w), 0);
+    close(server);
+    world_close(&w);
+}
+
+static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *p, size_t n, uint32_t *flags,
+                         nghttp2_data_source *source, void *arg) {
+    (void)session;
+    (void)id;
+    (void)flags;
+    (void)source;
+    (void)arg;
+    memset(p, 'x', n);
+    return (ssize_t)n;
+}
+
+#define NV(name, value)                                                                                      \
+    { (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), sizeof(name) - 1, sizeof(value) - 1, 0 }
+
+static void bodies_of_http2(void **state) {
+    static const nghttp2_nv nv[] = {NV(":method", "POST"), NV(":scheme", "https"), NV(":authority", "a.test"),
+                                    NV(":path", "/ok")};
+    struct nghttp2_session_callbacks *callbacks;
+    nghttp2_session *session;
+    nghttp2_data_provider endless = {.read_callback = read_body};
+    const uint8_t *bytes;
+    struct world w;
+    (void)state;
+    world_open(&w, 443);
+    w.conn->tls = true;
+    assert_int_equal(url_host_parse(SLICE("a.test"), &w.conn->sni, NULL), 0);
+    conn_http2_begin(w.conn);
+    nghttp2_session_callbacks_new(&callbacks);
+    nghttp2_session_client_new(&session, callbacks, NULL);
+    nghttp2_submit_settings(session, 0, NULL, 0);
+    nghttp2_submit_request(session, NULL, nv, 4, &endless, NULL);
+    for (ssize_t n; (n = nghttp2_session_mem_send(session, &bytes)) > 0;)
+        say(&w, slice_make(bytes, (size_t)n));
+    assert_true(held(&w) >= 65535); /* all of its window: no server is there yet */
+    nghttp2_submit_rst_stream(session, 0, 1, NGHTTP2_CANCEL);
+    for (ssize_t n; (n = nghttp2_session_mem_send(session, &bytes)) > 0;)
+        say(&w, slice_make(bytes, (size_t)n));
+    assert_int_equal(held(&w), 0);
+    nghttp2_session_del(session);
+    nghttp2_session_callbacks_del(callbacks);
+    world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heads_in_pieces_and_requests_before_their_turn),
+        cmocka_unit_test(what_a_second_try_needs),
+        cmocka_unit_test(bodies_of_http2),
+    };
+    return cmocka_run_group_tests(tests, make_roots, free_roots);
+}
