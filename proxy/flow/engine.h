@@ -38,8 +38,9 @@ struct engine_limits {
     unsigned head_ms;    /* 30 s: first byte of a request's head to its last */
     unsigned connect_ms; /* 30 s: of a connection to a server: upstream_config's, which has to be given it */
     unsigned idle_ms;    /* 5 min: a client's connection between two requests, and before the first byte */
-    unsigned silence_ms; /* 10 s: of a server of HTTP/2 (upstream_http2.h): upstream_config's, as before */
-    unsigned answer_ms;  /* 30 min: request sent to head of the answer, and between two pieces of an answer */
+    /* 10 s: of a server, until it is looked whether it can be reached (HTTP/2: upstream_http2.h): upstream_config's, too */
+    unsigned silence_ms;
+    unsigned answer_ms; /* 30 min: request sent to head of the answer, and between two pieces of an answer */
     /* 10 min: between two pieces of a request's body, and until a client takes more of an answer */
     unsigned body_ms;
     unsigned relay_ms;            /* 1 h: between two pieces, from either side, of a WebSocket */

@@ -151,8 +151,8 @@ struct xchg_server {
     bool (*full)(struct xchg *x);
     /* May the answer come? */
     void (*listen)(struct xchg *x, bool on);
-    /* xchg_upstream_late() in so many ms, unless it is said again before. */
-    void (*deadline)(struct xchg *x, unsigned ms);
+    /* xchg_upstream_late() when xchg_patience() has passed, unless it is said again before. */
+    void (*deadline)(struct xchg *x);
     /* Is all that was written on its way? What can go now goes. If not, xchg_upstream_drained() follows. */
     bool (*sent)(struct xchg *x);
     /* Bytes of the body that were written and have not left. */
@@ -209,6 +209,7 @@ struct xchg {
     struct http1_scan up_scan;
     struct http1_body up_body;    /* the answer's, HTTP/1's … */
     struct http_length up_length; /* … and HTTP/2's */
+    unsigned waited;              /* HTTP/1: ms of the server's silence, up to the io's last deadline */
     bool up_open;                 /* its head did not end it: an end follows, even where no body can */
     bool chunked_up;              /* the request's body goes up chunked */
     enum xchg_send_phase send_phase;

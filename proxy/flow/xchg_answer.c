@@ -44,7 +44,7 @@ unsigned xchg_patience(const struct xchg *x) {
 
 void xchg_answer_begin(struct xchg *x) {
     x->interims = 0;
-    x->server->deadline(x, x->box->engine->config.limits.answer_ms);
+    x->server->deadline(x);
     x->server->listen(x, !xchg_undecided(x)); /* until the verdict nothing of it reaches the client */
 }
 

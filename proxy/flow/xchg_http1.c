@@ -7,6 +7,8 @@
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
+#define UP1_SILENCES 2 /* so many times `silence_ms` may nothing come to the server */
+
 static const struct io_events up1_events;
 
 /* ---- the request ---- */
@@ -80,8 +82,16 @@ static void up1_listen(struct xchg *x, bool on) {
         io_pause(x->link->io);
 }
 
-static void up1_deadline(struct xchg *x, unsigned ms) {
-    io_deadline(x->link->io, ms);
+/* How long until something is to be done about a server that says nothing? */
+static unsigned up1_step(const struct xchg *x) {
+    unsigned patience = xchg_patience(x), silence = x->box->engine->config.limits.silence_ms;
+    unsigned left = x->waited < patience ? patience - x->waited : 1;
+    return left < silence ? left : silence;
+}
+
+static void up1_deadline(struct xchg *x) {
+    x->waited = 0;
+    io_deadline(x->link->io, up1_step(x));
 }
 
 static bool up1_sent(struct xchg *x) {
@@ -161,19 +171,25 @@ static void up1_body(struct xchg *x, struct slice in) {
 
 /* ---- the io's events ---- */
 
+/* `unreached`: nothing comes to the server any more. */
+static void up1_lost(struct xchg *x, bool unreached) {
+    if (x->answer_phase < ANSWER_HELD) {
+        xchg_answer_lost(
+            x, unreached ? UPSTREAM_UNREACHED : "the upstream ended the connection without an answer", false);
+    } else if (x->answer_phase < ANSWER_WHOLE) {
+        xchg_answer_broken(x, 502, "upstream-truncated",
+                           unreached ? UPSTREAM_UNREACHED : "the upstream's answer was cut off");
+    } else {
+        xchg_trouble(x, "upstream-closed", UPSTREAM_UNREACHED);
+        xchg_end(x, true);
+    }
+}
+
 static void up1_ended(struct xchg *x) {
     enum io_end end = x->link->io->end;
-    if (x->answer_phase < ANSWER_HELD) {
-        xchg_answer_lost(x,
-                         io_unreachable(x->link->io) ? UPSTREAM_UNREACHED
-                                                     : "the upstream ended the connection without an answer",
-                         false);
-        return;
-    }
-    if (http1_body_eof(&x->up_body) || end == IO_END_RESET || end == IO_END_BROKEN) {
-        xchg_answer_broken(x, 502, "upstream-truncated",
-                           io_unreachable(x->link->io) ? UPSTREAM_UNREACHED
-                                                       : "the upstream's answer was cut off");
+    if (x->answer_phase < ANSWER_HELD || http1_body_eof(&x->up_body) || end == IO_END_RESET ||
+        end == IO_END_BROKEN) {
+        up1_lost(x, io_unreachable(x->link->io));
         return;
     }
     if (end == IO_END_UNCLEAN)
@@ -219,7 +235,7 @@ static void up1_on_readable(struct io *io) {
         up1_ended(x);
         return;
     }
-    io_deadline(io, xchg_patience(x));
+    up1_deadline(x);
     xchg_answer_comes(x);
     struct slice in = slice_make(bytes, got);
     if (x->answer_phase < ANSWER_HELD) {
@@ -266,10 +282,18 @@ static void up1_on_failed(struct io *io, int err) {
     xchg_upstream_deaf(x);
 }
 
+/* A server may think, or read nothing, for as long as the answer has; but its kernel acknowledges what comes. */
 static void up1_on_timeout(struct io *io) {
     struct xchg *x = io->arg;
+    unsigned borne = UP1_SILENCES * x->box->engine->config.limits.silence_ms;
     engine_reap(x->box->engine);
-    xchg_upstream_late(x);
+    x->waited += up1_step(x);
+    if (x->waited >= xchg_patience(x))
+        xchg_upstream_late(x);
+    else if (x->waited >= borne && io_unacknowledged(io, borne))
+        up1_lost(x, true);
+    else
+        io_deadline(io, up1_step(x));
 }
 
 static const struct io_events up1_events = {

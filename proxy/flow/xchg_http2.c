@@ -47,8 +47,8 @@ static void xchg2_listen(struct xchg *x, bool on) {
     up2_listen(x->link, on);
 }
 
-static void xchg2_deadline(struct xchg *x, unsigned ms) {
-    up2_deadline(x->link, ms);
+static void xchg2_deadline(struct xchg *x) {
+    up2_deadline(x->link, xchg_patience(x));
 }
 
 static bool xchg2_sent(struct xchg *x) {
@@ -90,7 +90,7 @@ static enum http_refusal answer_parse(struct xchg *x, const struct http2_list *l
 
 static void on_head(void *arg, const struct http2_list *list, bool ended) {
     struct xchg *x = arg;
-    up2_deadline(x->link, x->box->engine->config.limits.answer_ms);
+    xchg2_deadline(x);
     enum http_refusal why = answer_parse(x, list, ended);
     struct http1_response *resp = &x->resp;
     if (!why && upstream_misdirected(x->link, resp->status) && xchg_retry(x, true))
@@ -121,7 +121,7 @@ static void on_head(void *arg, const struct http2_list *list, bool ended) {
 
 static void on_data(void *arg, struct slice bytes) {
     struct xchg *x = arg;
-    up2_deadline(x->link, xchg_patience(x));
+    xchg2_deadline(x);
     if (x->answer_phase < ANSWER_HELD || !http_length_take(&x->up_length, bytes.n)) {
         up2_malformed(x->link);
         xchg_answer_broken(x, 502, "upstream-malformed", http_refusal_text(HTTP_REFUSED_LENGTH_DIFFERS));

@@ -44,7 +44,7 @@ static void upgrade_stream(struct xchg *x, struct slice behind) {
     x->body_done = false;
     if (x->client->stream)
         x->client->stream(x);
-    x->server->deadline(x, xchg_patience(x));
+    x->server->deadline(x);
     if (behind.n)
         xchg_answer_data(x, behind);
     buf_release(&x->up_in);

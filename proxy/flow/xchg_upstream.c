@@ -341,7 +341,7 @@ void xchg_send_body(struct xchg *x, struct slice bytes) {
         x->unsent += bytes.n;
         return;
     }
-    x->server->deadline(x, xchg_patience(x));
+    x->server->deadline(x);
     x->server->data(x, bytes, x->corked);
     bool failed = x->send_phase == SEND_FAILED;
     if (failed && x->answer_phase == ANSWER_WHOLE)

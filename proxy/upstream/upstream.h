@@ -38,9 +38,10 @@
  * what it has not acted on, so an idle connection of that is only looked at.
  *
  * The way to a server may go without a word: its host, or a NAT on the way. What is sent then TCP repeats for a quarter of
- * an hour; where nothing is, the kernel asks after a minute of silence (io_keepalive), and connections of HTTP/2 send
- * something sooner (upstream_http2.h). There is no TCP_USER_TIMEOUT: it would end uploads that a server takes
- * its time for, since it counts a window that stays shut like bytes that nobody acknowledges.
+ * an hour; who waits for an answer asks the kernel sooner whether anything of it is acknowledged (io_unacknowledged). Where nothing
+ * is under way, the kernel asks after a minute of silence (io_keepalive), and connections of HTTP/2 send something sooner
+ * (upstream_http2.h). There is no TCP_USER_TIMEOUT: it would end uploads that a server takes its time for, since it counts a window
+ * that stays shut like bytes that nobody acknowledges.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_H
 #define PROXY_UPSTREAM_UPSTREAM_H
@@ -62,9 +63,9 @@ struct up2_stream;
 #define UPSTREAM_SETTLE_MS       50    /* … nor younger, if it has carried one request only */
 #define UPSTREAM_IDLE_PER_ORIGIN 64    /* connections; the one idle longest makes room */
 #define UPSTREAM_IDLE_PER_POOL   256
-#define UPSTREAM_OPEN_PER_POOL   4096  /* connections handed out, being made or idle */
-#define UPSTREAM_CONNECT_MS      30000 /* from the first look at the name to a verified connection */
-#define UPSTREAM_SILENT_MS       10000 /* without a byte from a server of HTTP/2 of which something is asked */
+#define UPSTREAM_OPEN_PER_POOL   4096   /* connections handed out, being made or idle */
+#define UPSTREAM_CONNECT_MS      30000  /* from the first look at the name to a verified connection */
+#define UPSTREAM_SILENT_MS       10000  /* without a byte from a server of which something is asked */
 #define UPSTREAM_HTTP1_MS        600000 /* without HTTP/2, where the server has refused a request by that */
 #define UPSTREAM_STAGGER_MS      250    /* from one address to the next */
 #define UPSTREAM_ADDRESS_MS      10000  /* for one address to accept */

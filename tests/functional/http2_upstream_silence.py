@@ -1,7 +1,6 @@
 """A server of HTTP/2 that says nothing any more: it is sent a PING, and given up when not even its kernel takes that."""
 import select
 import struct
-import subprocess
 import time
 
 import netns
@@ -114,19 +113,9 @@ def anything_that_comes_is_a_sign_of_life(t):
     tap.equal((r.reports, server.count), ([200], 1))
 
 
-def cut_off(connection):
-    """Nothing passes on this connection any more, in neither direction, and nobody is told."""
-    ours, theirs = connection.sock.getsockname()[1], connection.sock.getpeername()[1]
-    rules = "".join("add rule inet test out tcp sport %d tcp dport %d drop\n" % ports for ports in ((ours, theirs), (theirs, ours)))
-    subprocess.run(["nft", "-f", "-"], check=True, text=True, input=rules)
-
-
 @tap.test
 def a_connection_whose_way_has_gone_without_a_word(t):
     # as where a NAT has forgotten it: requests on it, and one in the middle of its answer
-    subprocess.run(["nft", "-f", "-"], check=True, text=True,
-                   input="table inet test {\n chain out { type filter hook output priority 0; policy accept; }\n}\n")
-
     def serve(f, number):
         if number > 0:
             while True:
@@ -135,7 +124,7 @@ def a_connection_whose_way_has_gone_without_a_word(t):
         f.frame(HEADERS, END_HEADERS, f.request(), OK)
         f.request()
         f.request()
-        cut_off(f.connection)
+        netns.cut_off(f.connection.sock)
         f.mute()
     r, server = against(t, serve, '''
         c = h2("a.test")

@@ -32,6 +32,14 @@ def enter(addresses=(), resolv=None, hosts=None, ipv6=True):
             _lay_over(path, content)
 
 
+def cut_off(sock):
+    """Nothing passes on this connection any more, in neither direction, and nobody is told, as where a NAT has forgotten it."""
+    ours, theirs = sock.getsockname()[1], sock.getpeername()[1]
+    rules = "".join("add rule inet test out tcp sport %d tcp dport %d drop\n" % ports for ports in ((ours, theirs), (theirs, ours)))
+    table = "add table inet test\nadd chain inet test out { type filter hook output priority 0; policy accept; }\n"
+    subprocess.run(["nft", "-f", "-"], check=True, text=True, input=table + rules)
+
+
 def _start():
     """Runs this program again in new namespaces, and ends with its status."""
     import tap
