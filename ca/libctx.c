@@ -134,6 +134,12 @@ static int capabilities(void *context, const char *capability, OSSL_CALLBACK *cb
     return OSSL_PROVIDER_get_capabilities(origin, capability, cb, arg);
 }
 
+static int offer(const OSSL_DISPATCH *ours, const OSSL_DISPATCH **out, void **context) {
+    *out = ours;
+    *context = OSSL_PROVIDER_get0_provider_ctx(origin);
+    return 1;
+}
+
 static int init_tls(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *in, const OSSL_DISPATCH **out,
                     void **context) {
     static const OSSL_DISPATCH ours[] = {
@@ -143,9 +149,7 @@ static int init_tls(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *in, con
     };
     (void)handle;
     (void)in;
-    *out = ours;
-    *context = OSSL_PROVIDER_get0_provider_ctx(origin);
-    return 1;
+    return offer(ours, out, context);
 }
 
 static int init_root(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *in, const OSSL_DISPATCH **out,
@@ -156,9 +160,7 @@ static int init_root(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *in, co
     };
     (void)handle;
     (void)in;
-    *out = ours;
-    *context = OSSL_PROVIDER_get0_provider_ctx(origin);
-    return 1;
+    return offer(ours, out, context);
 }
 
 /* --- the contexts --------------------------------------------------------------------------------------- */
