@@ -337,6 +337,20 @@ static bool is_settled(void *arg) {
     return up_of(arg)->state == UP2_OPEN;
 }
 
+/* A request whose body has begun, and waits: memory is short, and its server takes nothing. */
+static struct upstream_link *wait_for_room(struct rig *g, struct server *s, struct io_memory *memory,
+                                           struct answer *answer) {
+    open_with(g, s, serve_shut);
+    upstream_pool_free(g->pool);
+    g->pool = upstream_pool_new(g->upstream, memory);
+    struct upstream_link *link = get_http2(g);
+    ask_by(link, answer, true, SLICE("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\n"));
+    assert_true(loop_until(g->base, is_settled, link, LOOP_PATIENCE));
+    assert_int_equal(up2_data(link, SLICE("a body")), 0);
+    assert_true(up2_full(link));
+    return link;
+}
+
 /* Where memory is short a source waits until all of what it gave has gone. While the server takes nothing there is nothing to do
  * either: a turn of the loop that asks for the next one would be the last thing that the worker does. */
 static void what_is_not_taken_under_pressure_gives_the_loop_no_work(void **state) {
@@ -344,15 +358,8 @@ static void what_is_not_taken_under_pressure_gives_the_loop_no_work(void **state
     struct server s;
     struct rig g;
     (void)state;
-    open_with(&g, &s, serve_shut);
     struct io_memory *memory = io_memory_new(0);
-    upstream_pool_free(g.pool);
-    g.pool = upstream_pool_new(g.upstream, memory);
-    struct upstream_link *link = get_http2(&g);
-    ask_by(link, &answer, true, SLICE("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\n"));
-    assert_true(loop_until(g.base, is_settled, link, LOOP_PATIENCE));
-    assert_int_equal(up2_data(link, SLICE("a body")), 0);
-    assert_true(up2_full(link));
+    struct upstream_link *link = wait_for_room(&g, &s, memory, &answer);
     up2_flush(link);
     assert_int_equal(event_base_get_num_events(g.base, EVENT_BASE_COUNT_ACTIVE), 0);
     assert_true(up2_full(link));
@@ -377,16 +384,9 @@ static void who_has_left_gives_the_loop_no_work(void **state) {
     struct server s;
     struct rig g;
     (void)state;
-    open_with(&g, &s, serve_shut);
     struct io_memory *memory = io_memory_new(0);
-    upstream_pool_free(g.pool);
-    g.pool = upstream_pool_new(g.upstream, memory);
-    struct upstream_link *link = get_http2(&g);
+    struct upstream_link *link = wait_for_room(&g, &s, memory, &answer);
     struct io *io = up_of(link)->io;
-    ask_by(link, &answer, true, SLICE("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\n"));
-    assert_true(loop_until(g.base, is_settled, link, LOOP_PATIENCE));
-    assert_int_equal(up2_data(link, SLICE("a body")), 0);
-    assert_true(up2_full(link));
     memory->limit = SIZE_MAX; /* there would be room for more, if somebody had it */
     assert_int_equal(buf_put(io_queue(io), slice_make(much, sizeof much)), 0);
     io->blocked = true;
