@@ -132,23 +132,13 @@ def what_is_covered_among_the_hashed_certificates_stays_covered():
     tap.contains(r.out, "/etc/ssl/certs tmpfs ")
 
 
-def replace(folder, link=None, text=None):
-    path = os.path.join(folder, "resolv.conf")
-    if os.path.lexists(path):
-        os.unlink(path)
-    if link:
-        os.symlink(link, path)
-    elif text is not None:
-        work.write(path, text)
-
-
 @tap.test
 def any_resolv_conf_will_do():
     elsewhere = work.write(os.path.join(work.folder(), "stub"), "nameserver 127.0.0.53\nsearch corp.test\noptions ndots:5\n")
     for kind in ({"text": "nameserver 127.0.0.53\n"}, {"text": "nameserver ::1\n"}, {"text": ""}, {}, {"link": "/no/such/file"},
                  {"link": elsewhere},
                  {"text": "nameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3\nsearch a.test\noptions edns0 trust-ad\n"}):
-        before = with_etc(lambda folder, kind=kind: replace(folder, **kind))
+        before = with_etc(lambda folder, kind=kind: work.replace(os.path.join(folder, "resolv.conf"), **kind))
         # Asked several times: the machine may be busy, a resolver that waits for another name server is slow each time.
         r = box.python('for n in "123456789":\n    attempt("get" + n, lambda: socket.gethostbyname("example.com"))',
                        before=before, user="root")

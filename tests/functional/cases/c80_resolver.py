@@ -84,13 +84,7 @@ def with_resolv(text=None, link=None):
     """A copy of /etc with this resolv.conf."""
     folder = work.folder("etc.")
     work.sh("cp", "-a", "/etc/.", folder)
-    path = os.path.join(folder, "resolv.conf")
-    if os.path.lexists(path):
-        os.unlink(path)
-    if link:
-        os.symlink(link, path)
-    elif text is not None:
-        work.write(path, text)
+    work.replace(os.path.join(folder, "resolv.conf"), link, text)
     return folder
 
 

@@ -184,11 +184,8 @@ class Connection:
                 self.sock.unwrap()
         except (OSError, ValueError):
             pass
-        try:
-            if how != "rst":
-                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
-        except OSError:
-            pass
+        if how != "rst":
+            self.interrupt()
         try:
             self.sock.close()
         except OSError:

@@ -33,6 +33,16 @@ def folder(prefix="d.", user=None, mode=0o755):
     return path
 
 
+def replace(path, link=None, text=None):
+    """In the place of what is there: a link, a file, or nothing."""
+    if os.path.lexists(path):
+        os.unlink(path)
+    if link:
+        os.symlink(link, path)
+    elif text is not None:
+        write(path, text)
+
+
 def write(path, content, mode=0o644, user=None):
     """A new file; returns its path."""
     with open(path, "wb") as f:
