@@ -75,8 +75,8 @@ struct children {
     struct child list[CHILDREN_MAX];
 };
 
-/* `c` is zero. Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a message; then
- * children_kill is due. */
+/* `c` is zero. Starts the keeper, which takes longest and may need variables that nobody else is to have. 0, or an error with a
+ * message; then children_kill is due. */
 int children_start(struct children *c, struct event_base *base, const struct prepared *p,
                    const struct children_ops *ops, void *arg, struct errmsg *msg);
 
