@@ -237,7 +237,7 @@ bool compile_rule(struct compiler *c, const struct tree_rule *tree, const struct
     r.also = tree->also;
     r.ops_named = tree->ops != 0;
     if (tree->options & 1u << TREE_NOTE)
-        r.note = tree->note.text;
+        r.note = arena_copy(&c->p->arena, tree->note.text);
     r.where = (struct verdict_rule){.file = source->name, .line = tree->keyword.line, .text = tree->text};
     return add_rules(c, tree, &r) && good;
 }

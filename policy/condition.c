@@ -124,7 +124,7 @@ static bool compile_steps(struct compiler *c, const struct token *t, struct cond
 }
 
 static bool compile_name(struct compiler *c, const struct tree_condition *tree, struct condition *out) {
-    out->name = tree->name.text;
+    out->name = arena_copy(&c->p->arena, tree->name.text);
     if (out->subject == TREE_GRAPHQL)
         out->field = slice_eq(out->name, SLICE("field"));
     if (out->subject == TREE_JSON)

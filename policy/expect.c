@@ -125,7 +125,7 @@ static void prove_http(struct proof *t) {
 /* Sets the path of one of git's endpoints of the repository. */
 static bool endpoint(struct proof *t, struct slice repository, const char *tail, const char *method,
                      const char *query) {
-    struct arena *arena = &t->c->p->arena;
+    struct arena *arena = &t->c->scratch;
     size_t n = strlen(tail);
     char *path = arena_alloc(arena, repository.n + n + 1);
     if (!path)

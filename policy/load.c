@@ -119,7 +119,7 @@ static void load_include(struct loader *ld, const struct token *at, unsigned dep
 }
 
 static void keep_item(struct loader *ld, const struct tree_statement *st, const struct source *s) {
-    struct item *item = arena_alloc(&ld->c.p->arena, sizeof *item);
+    struct item *item = arena_alloc(&ld->c.scratch, sizeof *item);
     if (!item)
         return;
     if (st->kind == TREE_RULE && ++ld->nrules > POLICY_RULES_MAX) {
@@ -135,7 +135,7 @@ static void keep_item(struct loader *ld, const struct tree_statement *st, const 
 
 static void load_statements(struct loader *ld, struct source *s, unsigned depth) {
     ld->open[s->index] = true;
-    for (struct tree_statement *st = tree_parse(s, &ld->c.p->arena, ld->c.diags); st; st = st->next) {
+    for (struct tree_statement *st = tree_parse(s, &ld->c.scratch, ld->c.diags); st; st = st->next) {
         if (st->kind == TREE_INCLUDE)
             load_include(ld, &st->name, depth);
         else if (st->kind == TREE_LET)
@@ -292,7 +292,7 @@ static int load(struct loader *ld) {
         prove(ld);
     vars_unused(&ld->c, ld->in->sets, ld->in->nsets);
     diag_sort(diags, p->files, p->nfiles);
-    if (p->arena.failed)
+    if (p->arena.failed || ld->c.scratch.failed)
         return ERR_NOMEM;
     return diag_count(diags) == before ? 0 : ERR_PARSE;
 }
@@ -309,11 +309,13 @@ int policy_load(const struct policy_input *in, struct policy **out, struct polic
     ld->c.p = p;
     ld->c.diags = diags;
     ld->c.vars = &ld->vars;
+    arena_init(&ld->c.scratch, ARENA_MAX);
     buf_init(&ld->resolved, POLICY_NAME_MAX);
     buf_init(&ld->text, POLICY_FILE_MAX);
     r = load(ld);
     buf_release(&ld->resolved);
     buf_release(&ld->text);
+    arena_release(&ld->c.scratch);
 fail:
     free(ld);
     if (r)

@@ -189,7 +189,7 @@ static bool each(struct maker *m, const struct mark *c, size_t n, int depth) {
         return fault(m, NULL, "'{' without a '}'");
     if (depth == 8 || ++m->tried > ALTERNATIVES_MAX)
         return fault(m, NULL, "too many alternatives");
-    struct mark *one = arena_alloc(&m->c->p->arena, n * sizeof *one);
+    struct mark *one = arena_alloc(&m->c->scratch, n * sizeof *one);
     size_t start = open + 1, level = 0;
     for (size_t i = start; one && i <= close; i++) {
         if (i < close && (c[i].code != ',' || level)) {

@@ -225,7 +225,7 @@ static bool resolve(struct compiler *c, struct var *v, const struct token *t, si
         v->reported = true;
         return false;
     }
-    struct expanded *e = arena_alloc(&c->p->arena, sizeof *e);
+    struct expanded *e = arena_alloc(&c->scratch, sizeof *e);
     v->resolving = true;
     bool good = e && expand(c, &v->value_at, e);
     v->resolving = false;

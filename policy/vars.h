@@ -47,7 +47,9 @@ struct compiler {
     struct policy *p;
     struct policy_diags *diags;
     struct vars *vars;
-    struct expanded word, one; /* scratch; of a rule, and of the host that is its turn */
+    struct arena
+        scratch; /* trees, and words on their way: goes when all is compiled, and is more than what stays */
+    struct expanded word, one; /* of a rule, and of the host that is its turn */
 };
 
 /* Takes the values of --set. Errors are added to the diagnostics. */
