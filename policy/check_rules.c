@@ -5,7 +5,7 @@
 
 #include "policy/check.h"
 #include "policy/overlap.h"
-#include "policy/spelling.h"
+#include "policy/words.h"
 
 #define MESSAGE_MAX 1024
 
@@ -46,18 +46,9 @@ int check_warn(struct check *c, const struct rule *r, const char *code, const ch
 
 /* --- methods ----------------------------------------------------------------------------------------------- */
 
-/* Registered ones, and a few that are in use. */
-static const char *const methods[] = {
-    "GET",      "HEAD",      "POST",        "PUT",        "PATCH",   "DELETE", "OPTIONS", "TRACE",
-    "PROPFIND", "MKCOL",     "COPY",        "MOVE",       "LOCK",    "UNLOCK", "REPORT",  "SEARCH",
-    "MERGE",    "PROPPATCH", "CHECKOUT",    "MKACTIVITY", "CHECKIN", "LINK",   "UNLINK",  "BIND",
-    "UNBIND",   "REBIND",    "ACL",         "LABEL",      "UPDATE",  "QUERY",  "PURGE",   "BAN",
-    "NOTIFY",   "SUBSCRIBE", "UNSUBSCRIBE", "MKCALENDAR",
-};
-
 static void check_method(struct check *c, const struct rule *r, struct slice m) {
     char hint[80];
-    const char *meant = spelling_meant(m, methods, sizeof methods / sizeof *methods);
+    const char *meant = words_method(m);
     if (meant && slice_eq(m, slice_str(meant)))
         return;
     snprintf(hint, sizeof hint, "did you mean %s?", meant ? meant : "");

@@ -5,7 +5,11 @@
 
 #include "policy/diag.h"
 #include "policy/facts.h"
-#include "policy/spelling.h"
+#include "policy/words.h"
+
+static const char *const verb_names[] = {
+    [TREE_ALLOW] = "allow", [TREE_DENY] = "deny", [TREE_ASK] = "ask", [TREE_TUNNEL] = "tunnel"};
+#define VERBS (sizeof verb_names / sizeof *verb_names)
 
 static const char *const op_names[] = {"create", "update", "delete", "force"};
 #define OPS (sizeof op_names / sizeof *op_names)
@@ -52,22 +56,35 @@ static bool is_word(const struct token *t, const char *word) {
     return t->kind == TOKEN_WORD && slice_eq(t->text, slice_str(word));
 }
 
+static bool is_git(struct slice word) {
+    return slice_eq(word, SLICE("fetch")) || slice_eq(word, SLICE("push")) || slice_eq(word, SLICE("lfs"));
+}
+
+/* The caret stands under the one of the list that is none. */
+static bool no_method(struct parser *p, const struct token *t, struct slice word) {
+    char hint[WORDS_HINT];
+    bool alone = word.n == t->text.n;
+    p->lx.bad = true;
+    if (word.n == 0)
+        diag_token(p->diags, t, "a list like GET,HEAD, without blanks", NULL,
+                   "a method is missing beside ','");
+    else if (!alone && is_git(word))
+        diag_at(p->diags, t->source, word.p, word.n, "a method", "write a rule of its own for git",
+                "'%.*s' stands among methods", SLICE_ARG(word));
+    else
+        diag_at(p->diags, t->source, word.p, word.n, "a method (GET,POST), '*', fetch, push or lfs",
+                policy_action_hint(word, hint), "unknown action '%.*s'", SLICE_ARG(word));
+    return false;
+}
+
 /* GET or GET,HEAD. The word is kept whole; here only its form is checked. */
 static bool check_methods(struct parser *p, const struct token *t) {
     struct slice rest = t->text, method;
     bool more = true;
     while (more) {
         more = slice_cut(rest, ',', &method, &rest);
-        if (facts_method(method))
-            continue;
-        p->lx.bad = true;
-        if (method.n == 0)
-            diag_token(p->diags, t, "a list like GET,HEAD, without blanks", NULL,
-                       "a method is missing beside ','");
-        else
-            diag_at(p->diags, t->source, method.p, method.n, "a method (GET,POST), '*', fetch, push or lfs",
-                    "methods are written in capitals", "unknown action '%.*s'", SLICE_ARG(method));
-        return false;
+        if (!facts_method(method))
+            return no_method(p, t, method);
     }
     return true;
 }
@@ -108,20 +125,17 @@ static bool parse_target(struct parser *p, struct tree_rule *rule) {
 /* A word that is no ref may be a misspelt operation or option. What else is wrong with it shows when it is compiled. */
 static bool check_ref(struct parser *p, const struct tree_rule *rule) {
     const char *known[TREE_OPTIONS + OPS];
-    char hint[64];
+    char hint[WORDS_HINT];
+    bool push = rule->action == TREE_PUSH;
     size_t n = parse_option_words(rule->action, known);
-    for (size_t i = 0; rule->action == TREE_PUSH && i < OPS; i++)
+    for (size_t i = 0; push && i < OPS; i++)
         known[n++] = op_names[i];
-    const char *meant = spelling_meant(p->t.text, known, n);
-    if (!meant)
-        return true;
-    snprintf(hint, sizeof hint, "did you mean %s?", meant);
-    return parse_expected(
-        p,
-        rule->action == TREE_PUSH
-            ? "a ref like refs/heads/main, create, update, delete, force, an option or the end of the line"
-            : "a ref like refs/heads/main, an option or the end of the line",
-        hint);
+    const char *said = words_hint(push ? WORDS_PUSHED : WORDS_FETCHED, p->t.text, known, n, hint);
+    return !said || parse_expected(p,
+                                   push ? "a ref like refs/heads/main, create, update, delete, force, an "
+                                          "option or the end of the line"
+                                        : "a ref like refs/heads/main, an option or the end of the line",
+                                   said);
 }
 
 /* Refs and operations, in any order, up to the first option. */
@@ -186,9 +200,8 @@ static bool parse_rule(struct parser *p, struct tree_rule *rule) {
 }
 
 static bool verb_of(const struct token *t, enum tree_verb *verb) {
-    static const char *const names[] = {"allow", "deny", "ask", "tunnel"};
-    for (size_t i = 0; i < 4; i++) {
-        if (is_word(t, names[i])) {
+    for (size_t i = 0; i < VERBS; i++) {
+        if (is_word(t, verb_names[i])) {
             *verb = (enum tree_verb)i;
             return true;
         }
@@ -198,8 +211,10 @@ static bool verb_of(const struct token *t, enum tree_verb *verb) {
 
 static bool parse_expect(struct parser *p, struct tree_statement *s) {
     s->kind = TREE_EXPECT;
+    char hint[WORDS_HINT];
     if (!verb_of(&p->t, &s->rule.verb))
-        return parse_expected(p, "allow, deny, ask or tunnel", NULL);
+        return parse_expected(p, "allow, deny, ask or tunnel",
+                              words_hint(WORDS_STATEMENT, p->t.text, verb_names, VERBS, hint));
     s->rule.keyword = p->t;
     parse_next(p);
     return parse_rule(p, &s->rule);
@@ -243,6 +258,13 @@ static bool parse_let(struct parser *p, struct tree_statement *s) {
            parse_expected(p, "the end of the line", "a value with blanks stands in quotes");
 }
 
+static bool no_statement(struct parser *p) {
+    static const char *const known[] = {"allow", "deny", "ask", "tunnel", "include", "let", "expect"};
+    char hint[WORDS_HINT];
+    return parse_expected(p, "allow, deny, ask, tunnel, include, let or expect",
+                          words_hint(WORDS_STATEMENT, p->t.text, known, sizeof known / sizeof *known, hint));
+}
+
 static bool parse_statement(struct parser *p, struct tree_statement *s) {
     struct token first = p->t;
     if (verb_of(&first, &s->rule.verb)) {
@@ -270,7 +292,7 @@ static bool parse_statement(struct parser *p, struct tree_statement *s) {
                    "there are no groups");
         return false;
     }
-    return parse_expected(p, "allow, deny, ask, tunnel, include, let or expect", NULL);
+    return no_statement(p);
 }
 
 struct tree_statement *tree_parse(const struct source *source, struct arena *arena,

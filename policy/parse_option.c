@@ -2,6 +2,7 @@
 #include "policy/parse.h"
 
 #include "policy/diag.h"
+#include "policy/words.h"
 
 static bool parse_with(struct parser *p, struct tree_rule *rule);
 static bool parse_where(struct parser *p, struct tree_rule *rule);
@@ -77,14 +78,27 @@ size_t parse_option_words(enum tree_action action, const char **words) {
     return n;
 }
 
+static const char *const subjects[] = {
+    [TREE_JSON] = "json", [TREE_HEADER] = "header", [TREE_QUERY] = "query", [TREE_GRAPHQL] = "graphql"};
+#define SUBJECTS (sizeof subjects / sizeof *subjects)
+
 /* What somebody may have meant by a word that is no option. */
-static const char *meant(const struct parser *p, const struct tree_rule *rule) {
-    static const char *const subjects[] = {"json", "header", "query", "graphql"};
-    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+static const char *meant(const struct parser *p, const struct tree_rule *rule, char hint[WORDS_HINT]) {
+    const char *known[TREE_OPTIONS + FACTS_LFS_COUNT];
+    for (size_t i = 0; i < SUBJECTS; i++)
         if (slice_eq(p->t.text, slice_str(subjects[i])))
             return rule->where ? "conditions are joined by `and`" : "conditions stand behind `where`";
     if (slice_eq(p->t.text, SLICE("or")))
         return "write a rule for each; several values of one thing are: in (a, b)";
+    size_t n = parse_option_words(rule->action, known);
+    for (unsigned op = FACTS_LFS_DOWNLOAD; rule->action == TREE_LFS && op < FACTS_LFS_COUNT; op++)
+        known[n++] = facts_lfs_name((enum facts_lfs)op);
+    const char *said = words_hint(rule->action == TREE_PUSH    ? WORDS_PUSHED
+                                  : rule->action == TREE_FETCH ? WORDS_FETCHED
+                                                               : WORDS_OPTION,
+                                  p->t.text, known, n, hint);
+    if (said)
+        return said;
     return rule->action == TREE_PUSH    ? "refs and operations stand before the options"
            : rule->action == TREE_FETCH ? "refs stand before the options"
            : rule->action == TREE_LFS   ? "download, upload and lock stand before the options"
@@ -92,6 +106,7 @@ static const char *meant(const struct parser *p, const struct tree_rule *rule) {
 }
 
 bool parse_options(struct parser *p, struct tree_rule *rule) {
+    char hint[WORDS_HINT];
     while (p->t.kind != TOKEN_END) {
         int i = p->t.kind == TOKEN_WORD ? option_of(p->t.text) : -1;
         if (i < 0 || (i == TREE_SEND && rule->where))
@@ -100,7 +115,7 @@ bool parse_options(struct parser *p, struct tree_rule *rule) {
                 "an option (with, where, limit, max-body, paths, max-size, max-blob, max-commits, author, "
                 "committer, signed, options, to, also, note) "
                 "or the end of the line",
-                meant(p, rule));
+                meant(p, rule, hint));
         if (!(options[i].actions & (1u << rule->action))) {
             p->lx.bad = true;
             diag_token(p->diags, &p->t, NULL, NULL, "%s", options[i].only);
@@ -175,7 +190,8 @@ static bool parse_test(struct parser *p, struct tree_condition *c) {
             return parse_values(p, c);
         }
     }
-    return parse_expected(p, "==, !=, in or ~", NULL);
+    char hint[WORDS_HINT];
+    return parse_expected(p, "==, !=, in or ~", words_hint(WORDS_TEST, p->t.text, names, 4, hint));
 }
 
 /* From the word at `from` to the one before p->t, on one line. */
@@ -189,14 +205,13 @@ static struct slice text_since(const struct parser *p, const char *from) {
 
 static bool parse_condition(struct parser *p, struct tree_condition *c) {
     const char *from = p->t.raw.p;
-    static const char *const names[] = {
-        [TREE_JSON] = "json", [TREE_HEADER] = "header", [TREE_QUERY] = "query", [TREE_GRAPHQL] = "graphql"};
+    char hint[WORDS_HINT];
     size_t i = 0;
-    while (i < 4 && !(p->t.kind == TOKEN_WORD && slice_eq(p->t.text, slice_str(names[i]))))
+    while (i < SUBJECTS && !(p->t.kind == TOKEN_WORD && slice_eq(p->t.text, slice_str(subjects[i]))))
         i++;
-    if (i == 4)
+    if (i == SUBJECTS)
         return parse_expected(p, "json PATH, header NAME, query NAME, graphql operation or graphql field",
-                              NULL);
+                              words_hint(WORDS_OTHER, p->t.text, subjects, SUBJECTS, hint));
     c->subject = (enum tree_subject)i;
     parse_next(p);
     if (p->t.kind == TOKEN_END)
@@ -342,12 +357,21 @@ static bool parse_to(struct parser *p, struct tree_rule *rule) {
     return true;
 }
 
+static bool no_extra(struct parser *p) {
+    const char *known[FACTS_EXTRAS];
+    char hint[WORDS_HINT];
+    for (size_t i = 0; i < FACTS_EXTRAS; i++)
+        known[i] = facts_extra_name((enum facts_extra)i);
+    return parse_expected(p, "archive, bundle-uri, packfile-uris or any-object",
+                          words_hint(WORDS_OTHER, p->t.text, known, FACTS_EXTRAS, hint));
+}
+
 /* archive bundle-uri packfile-uris any-object */
 static bool parse_also(struct parser *p, struct tree_rule *rule) {
     do {
         enum facts_extra extra;
         if (p->t.kind != TOKEN_WORD || !facts_extra_of(p->t.text, &extra))
-            return parse_expected(p, "archive, bundle-uri, packfile-uris or any-object", NULL);
+            return no_extra(p);
         rule->also |= 1u << extra;
         parse_next(p);
     } while (p->t.kind != TOKEN_END && !(p->t.kind == TOKEN_WORD && parse_is_option(p->t.text)));

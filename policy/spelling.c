@@ -1,5 +1,9 @@
 #include "policy/spelling.h"
 
+static bool same(char a, char b) {
+    return ascii_lower(a) == ascii_lower(b);
+}
+
 /* Edits from one word to the other; a swap of neighbours is one. */
 static unsigned distance(struct slice a, struct slice b) {
     enum { MAX = 24 };
@@ -12,12 +16,12 @@ static unsigned distance(struct slice a, struct slice b) {
                 d[i][k] = (unsigned)(i + k);
                 continue;
             }
-            unsigned best = d[i - 1][k - 1] + (a.p[i - 1] != b.p[k - 1]);
+            unsigned best = d[i - 1][k - 1] + !same(a.p[i - 1], b.p[k - 1]);
             if (d[i - 1][k] + 1 < best)
                 best = d[i - 1][k] + 1;
             if (d[i][k - 1] + 1 < best)
                 best = d[i][k - 1] + 1;
-            if (i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1] &&
+            if (i > 1 && k > 1 && same(a.p[i - 1], b.p[k - 2]) && same(a.p[i - 2], b.p[k - 1]) &&
                 d[i - 2][k - 2] + 1 < best)
                 best = d[i - 2][k - 2] + 1;
             d[i][k] = best;

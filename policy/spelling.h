@@ -6,8 +6,8 @@
 
 #include "base/slice.h"
 
-/* The nearest of the words that are known, at most two edits away and less than half of it: a swap of neighbours is one edit. The word
- * itself, if it is known. NULL: nothing comes near. */
+/* The nearest of the words that are known, at most two edits away and less than half of it: a swap of neighbours is one edit, capitals
+ * are none. The word itself, if it is known. NULL: nothing comes near. */
 const char *spelling_meant(struct slice word, const char *const *known, size_t n);
 
 #endif

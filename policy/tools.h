@@ -9,6 +9,11 @@
 
 #include "policy/policy.h"
 
+#define POLICY_HINT_MAX 128
+
+/* What somebody may have meant by a word that is no action: "did you mean fetch?", a text of its own or in `hint`. */
+const char *policy_action_hint(struct slice word, char hint[POLICY_HINT_MAX]);
+
 struct policy_print {
     enum policy_format format;
     bool colour; /* text only: with a terminal's colours */

@@ -183,9 +183,8 @@ static int take_operation(struct request *r, int argc, char **argv, struct errms
         return 0;
     if (argc == 1 && facts_op_of(slice_str(argv[0]), &ref->op))
         return 0;
-    if (argc == 1) {
+    if (argc == 1)
         return errmsg_set(msg, ERR_USAGE, "'%s' is none of create, update, delete and force", argv[0]);
-    }
     ref->old = slice_str(argv[0]);
     ref->new = slice_str(argv[1]);
     if (argc > 2 || !is_id(ref->old) || !is_id(ref->new) || ref->old.n != ref->new.n)
@@ -231,6 +230,15 @@ static int take_fetched(struct request *r, int argc, char **argv, struct errmsg 
     return take_ref(r, argv[0], msg);
 }
 
+/* The proxy takes `get` for malformed, not for GET in other letters, and a rule can't name it. */
+static int no_action(const char *word, struct errmsg *msg) {
+    char hint[POLICY_HINT_MAX];
+    return errmsg_set(
+        msg, ERR_USAGE,
+        "'%s' is neither a method, which is written in capitals, nor fetch, push, lfs or tunnel: %s", word,
+        policy_action_hint(slice_str(word), hint));
+}
+
 /* METHOD URL, lfs URL [WORD], fetch URL [REF | also WHAT], push URL [REF [OPERATION | OLD NEW]], tunnel URL */
 static int read_request(struct request *r, int argc, char **argv, struct errmsg *msg) {
     struct slice what = slice_str(argv[0]);
@@ -240,6 +248,8 @@ static int read_request(struct request *r, int argc, char **argv, struct errmsg 
                                                              : FACTS_HTTP;
     bool git = kind == FACTS_GIT_FETCH || kind == FACTS_GIT_PUSH;
     bool lfs = slice_eq(what, SLICE("lfs"));
+    if (kind == FACTS_HTTP && !lfs && !facts_method(what))
+        return no_action(argv[0], msg);
     int e = request_url(r, kind, git || lfs ? SLICE("POST") : what, slice_str(argv[1]), msg);
     if (e < 0)
         return e;

@@ -52,6 +52,21 @@ def check_tells_errors_with_a_caret_and_warnings():
 
 
 @tap.test
+def a_word_that_is_no_action_is_told_with_the_one_that_was_meant():
+    folder = files(good="allow GET https://a.test/**\n", bad="allow psh https://a.test/r\nalow GET https://a.test/r\n")
+    r = policy(folder, "check", "@bad.policy")
+    tap.contains(r.err, "1:7: error: unknown action 'psh'\n  allow psh https://a.test/r\n        ^~~\n")
+    tap.equal([line for line in r.err.splitlines() if "hint" in line], ["  hint: did you mean push?", "  hint: did you mean allow?"])
+    for word, said in (("get", "did you mean GET? Methods are written in capitals"), ("Delete", "did you mean DELETE? "),
+                       ("pull", "did you mean fetch?"), ("psh", "did you mean push?"), ("g e t", "methods are written in capitals")):
+        r = policy(folder, "explain", "@good.policy", word, "https://a.test/r")
+        tap.equal((r.code, r.out), (2, ""), word)
+        tap.contains(r.err, "'%s' is neither a method, " % word)
+        tap.contains(r.err, said)
+    tap.equal(policy(folder, "explain", "@good.policy", "GET", "https://a.test/r").code, 0)
+
+
+@tap.test
 def errors_have_colour_on_a_terminal_alone():
     folder = files(bad="allow get https://a.test/\n", odd="allow GTE https://a.test/\n")
     for name, env, painted in (("bad", {}, "\033[1;31merror:\033[0m unknown action"), ("odd", {}, "\033[33mwarning:\033[0m no common"),
