@@ -164,7 +164,8 @@ void io_say_end(struct io *io) {
         io->more = !io->cut_reset; /* a FIN */
         int r = SSL_shutdown(io->ssl);
         io->more = false;
-        if (r < 0 && SSL_get_error(io->ssl, r) == SSL_ERROR_WANT_WRITE) {
+        /* 0 is "sent, and the peer's has not come", or (OpenSSL 3.0) a second try that wrote nothing either */
+        if (r <= 0 && SSL_get_error(io->ssl, r) == SSL_ERROR_WANT_WRITE) {
             io_want_write(io);
             return;
         }

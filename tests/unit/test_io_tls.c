@@ -1,7 +1,21 @@
 /* io with TLS: records, ends, garbage, refusals. */
 #include "tests/unit/io_support.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+
+/* What the io's sends are: so many of them are refused first, as by a socket that has no room. */
+static int refusals;
+
+ssize_t sendmsg(int fd, const struct msghdr *m, int flags) {
+    if (refusals > 0) {
+        refusals--;
+        errno = EAGAIN;
+        return -1;
+    }
+    return syscall(SYS_sendmsg, fd, m, flags);
+}
 
 static void test_tls(void **state) {
     struct end a, b;
@@ -48,6 +62,22 @@ static void test_tls_ends(void **state) {
     turn(5);
     assert_int_equal(b.how, IO_END_CLEAN);
     close_pair(&a, &b);
+}
+
+/* Room was told of, and then there was none all the same: the end waits for the next time. */
+static void test_end_without_room(void **state) {
+    (void)state;
+    for (int times = 1; times < 4; times++) {
+        struct end a, b;
+        open_tls(&a, &b);
+        refusals = times;
+        io_shutdown(a.io);
+        turn(10);
+        assert_int_equal(refusals, 0);
+        assert_true(b.ended);
+        assert_int_equal(b.how, IO_END_CLEAN);
+        close_pair(&a, &b);
+    }
 }
 
 /* Bytes and the end behind them, all there when reading goes on: first the one, then the other. */
@@ -431,6 +461,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_tls_ends),
+        cmocka_unit_test(test_end_without_room),
         cmocka_unit_test(test_end_behind),
         cmocka_unit_test(test_gathers),
         cmocka_unit_test(test_tickets_go_along),
