@@ -74,3 +74,19 @@ const char *ca_upstream_reason(const SSL *ssl) {
     long r = SSL_get_verify_result(ssl);
     return r == X509_V_OK ? NULL : X509_verify_cert_error_string(r);
 }
+
+const char *ca_upstream_advice(const SSL *ssl) {
+    switch (SSL_get_verify_result(ssl)) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+    case X509_V_ERR_CERT_NOT_YET_VALID: return "it has to be renewed, or this host's clock is wrong";
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH: return "another server answers there: see DNS and --resolve";
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+        return "an authority of your own is trusted by --upstream-ca FILE";
+    default: return "the server has to show another";
+    }
+}

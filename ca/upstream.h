@@ -36,5 +36,7 @@ bool ca_upstream_session_also(SSL_SESSION *session, struct slice host) MUST_CHEC
 /* After a failed handshake: why the certificate was refused ("certificate has expired", "hostname mismatch"),
  * or NULL if that was not the reason. */
 const char *ca_upstream_reason(const SSL *ssl);
+/* … and what the operator can do about it. Never NULL. */
+const char *ca_upstream_advice(const SSL *ssl);
 
 #endif

@@ -298,7 +298,7 @@ void refusal_malformed(struct xchg *x, int status, const char *code, const char 
 }
 
 void refusal_trouble(struct xchg *x, int status, const char *code, const char *reason) {
-    char copy[512];
+    char copy[UPSTREAM_TEXT_MAX];
     snprintf(copy, sizeof copy, "%s", reason);
     xchg_trouble(x, code, "%s", copy);
     struct saying s = {.status = status,

@@ -31,7 +31,7 @@ struct tunnel {
     uint64_t sent, received;
     bool released;
     const char *trouble; /* a word for the record, NULL: none */
-    char trouble_text[256];
+    char trouble_text[UPSTREAM_TEXT_MAX];
 };
 
 static const struct io_events tunnel_hello_events, tunnel_wait_events;

@@ -239,7 +239,7 @@ struct xchg {
     uint64_t sent, received; /* `sent`: while there is a link, also what has not left … */
     uint64_t unsent;     /* … of which that much was not even written: it is of use to a second try alone */
     const char *trouble; /* a word for the record, NULL: none */
-    char trouble_text[256];
+    char trouble_text[UPSTREAM_TEXT_MAX];
 
     struct http1_request req; /* last, as they are large and not cleared */
     struct http1_response resp;

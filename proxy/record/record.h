@@ -142,10 +142,14 @@ int record_json(const struct record *r, struct buf *out);
  * Control characters, and those that turn text around, are shown as \xHH. `colour` for a terminal. */
 int record_line(const struct record *r, bool colour, struct buf *out);
 
+/* The line for an outcome that the operator has to hear of (notices.h):
+ *     exeat: no answer: no address is known for api.example.com; … [01J…] */
+int record_notice(const struct record *r, struct buf *out);
+
 /* Appends a text that came from anywhere: control characters, and those that turn text around, as \xHH. */
 void record_put_safe(struct buf *out, struct slice s);
 
-/* Whether the line is shown at this loudness: 0 (-q) none, 1 denials and gaps, 2 (-v) all. */
+/* Whether the line is shown at this loudness: 0 (-q) none, 1 denials and gaps, 2 (-v) all but outcomes. */
 bool record_shown(const struct record *r, int loudness);
 
 /* The fields of an XADD: names are literals, values lie in `text` at the given places. */

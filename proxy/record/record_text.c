@@ -313,6 +313,13 @@ int record_line(const struct record *r, bool colour, struct buf *out) {
     return out->failed ? ERR_LIMIT : 0;
 }
 
+int record_notice(const struct record *r, struct buf *out) {
+    buf_puts(out, "exeat: no answer: ");
+    record_put_safe(out, r->reason);
+    buf_printf(out, " [%s]\n", r->id.text);
+    return out->failed ? ERR_LIMIT : 0;
+}
+
 bool record_shown(const struct record *r, int loudness) {
     if (loudness <= 0 || r->event == RECORD_OUTCOME)
         return false;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "proxy/record/notices.h"
 #include "proxy/record/sink_file.h"
 
 #define LINES_MAX 65536 /* bytes after which the file is written to within a turn */
@@ -20,6 +21,7 @@ struct sinks {
     int line_fd;
     int loudness;
     bool colour;
+    struct notices notices;
     struct buf text;  /* a line at a time; kept for the next */
     struct buf lines; /* for the file, of this turn of the loop */
     uint64_t lines_from, lines_to;
@@ -36,12 +38,7 @@ struct sinks {
  * it. The descriptor is shared with the user's shell, so its flags are not ours to change: poll tells, and
  * promises a pipe room for PIPE_BUF bytes. What can't be written is left out; the file has it.
  */
-static void write_line(struct sinks *s, const struct record *r) {
-    if (s->line_fd < 0 || !record_shown(r, s->loudness))
-        return;
-    buf_clear(&s->text);
-    if (record_line(r, s->colour, &s->text))
-        return;
+static void put_line(struct sinks *s) {
     struct slice line = buf_slice(&s->text);
     struct pollfd p = {.fd = s->line_fd, .events = POLLOUT};
     if (poll(&p, 1, 0) != 1 || !(p.revents & POLLOUT))
@@ -54,6 +51,22 @@ static void write_line(struct sinks *s, const struct record *r) {
     }
     while (writev(s->line_fd, v, 2) < 0 && errno == EINTR)
         ;
+}
+
+static void write_line(struct sinks *s, const struct record *r) {
+    if (s->line_fd < 0 || s->loudness <= 0)
+        return;
+    buf_clear(&s->text);
+    enum notice notice = notices_take(&s->notices, r);
+    int e = 0;
+    if (record_shown(r, s->loudness))
+        e = record_line(r, s->colour, &s->text);
+    else if (notice == NOTICE_TELL)
+        e = record_notice(r, &s->text);
+    else if (notice == NOTICE_MORE)
+        buf_puts(&s->text, NOTICES_LAST);
+    if (e == 0 && buf_len(&s->text))
+        put_line(s);
 }
 
 static void flush_file(struct sinks *s) {

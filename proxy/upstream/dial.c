@@ -65,14 +65,20 @@ static void fail_address(struct upstream_attempt *a, const struct addr *addr) {
 static void fail_name(struct upstream_attempt *a, int err, const char *name) {
     switch (err) {
     case ERR_NOTFOUND:
-        attempt_fail(a, UPSTREAM_NAME_UNKNOWN, NULL, "no address is known for %s", name);
+        attempt_fail(a, UPSTREAM_NAME_UNKNOWN, NULL,
+                     "no address is known for %s; see how it is spelt, and DNS, or name one by --resolve",
+                     name);
         break;
     case ERR_TIMEOUT:
-        attempt_fail(a, UPSTREAM_NAME_FAILED, NULL, "the name servers did not answer for %s in time", name);
+        attempt_fail(a, UPSTREAM_NAME_FAILED, NULL,
+                     "the name servers did not answer for %s in time; see this host's DNS (/etc/resolv.conf)",
+                     name);
         break;
     case ERR_LIMIT: attempt_fail(a, UPSTREAM_LIMIT, NULL, "too many names are being looked up"); break;
     case ERR_NOMEM: attempt_fail(a, UPSTREAM_INTERNAL, NULL, "out of memory"); break;
-    default: attempt_fail(a, UPSTREAM_NAME_FAILED, NULL, "the name servers have no answer for %s", name);
+    default:
+        attempt_fail(a, UPSTREAM_NAME_FAILED, NULL,
+                     "the name servers have no answer for %s; see this host's DNS (/etc/resolv.conf)", name);
     }
 }
 
@@ -172,8 +178,8 @@ static void on_shaken(struct io *io, int err) {
         return;
     }
     if (why)
-        attempt_fail(a, UPSTREAM_CERTIFICATE, &a->peer, "the certificate of %s is not accepted: %s", host,
-                     why);
+        attempt_fail(a, UPSTREAM_CERTIFICATE, &a->peer, "the certificate of %s is not accepted: %s; %s", host,
+                     why, ca_upstream_advice(io->ssl));
     else if (err == ERR_CRYPTO)
         attempt_fail(a, UPSTREAM_TLS, &a->peer, "TLS with %s failed: %s", host, io_error_text(io));
     else

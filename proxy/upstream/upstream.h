@@ -129,9 +129,11 @@ const char *upstream_reason_code(enum upstream_reason reason);
  * a time limit). */
 bool upstream_reason_refusal(enum upstream_reason reason);
 
+#define UPSTREAM_TEXT_MAX 512 /* of a host's name, and what is said of it */
+
 struct upstream_failure {
     enum upstream_reason reason;
-    const char *text; /* for people, one line; no secret is in it */
+    const char *text; /* for people, one line: what is wrong, and what can be done; no secret is in it */
     struct addr peer; /* the address that the failure is about; len 0: none */
 };
 

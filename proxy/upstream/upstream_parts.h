@@ -138,7 +138,7 @@ struct upstream_attempt {
     struct buf head; /* of the proxy's answer to CONNECT */
 
     /* last, as they are large and not cleared */
-    char text[512];                     /* of the failure */
+    char text[UPSTREAM_TEXT_MAX];       /* of the failure */
     char connect_to[URL_HOST_MAX + 16]; /* host:port of CONNECT; empty: not known */
     struct addr addrs[RESOLVE_ADDRS_MAX];
     struct try tries[RESOLVE_ADDRS_MAX];

@@ -19,10 +19,11 @@ VAULT = "credential bound\n    for https://a.test\n    from env EXEAT_TEST_TOKEN
 SECRET = "SECRET-A-0123456789"
 
 
-def refused(t, reason, code, **server):
+def refused(t, reason, code, advice=None, **server):
+    """`advice`: what the operator is told to do, once, on standard error; None: nothing."""
     work.need("curl")
     upstream = t.use(RawServer(**server))
-    r = exeat.run(POLICY, "curl -sS -w '\\n%{http_code}' https://a.test/x", vault=VAULT, upstream_ca=pki.ca,
+    r = exeat.run(POLICY, "curl -sS https://a.test/x >/dev/null; curl -sS -w '\\n%{http_code}' https://a.test/x", vault=VAULT, upstream_ca=pki.ca,
                   resolve=upstream.resolve("a.test"), env={"EXEAT_TEST_TOKEN": SECRET})
     tap.equal(r.out.split("\n")[-1], "502")
     tap.contains(r.out, reason)
@@ -31,6 +32,10 @@ def refused(t, reason, code, **server):
     tap.equal(upstream.requests, [])
     outcome = r.outcomes()[0]
     tap.equal((outcome["code"], outcome["status"]), (code, 502))
+    tap.equal(r.err, "exeat: no answer: %s [%s]\n" % (outcome["reason"], outcome["id"]) if advice else "")
+    if advice:
+        tap.contains(r.err, advice)
+        tap.contains(r.out, advice)
     tap.ok(SECRET not in r.out + r.err + str(r.events()), "the token is shown")
 
 
@@ -40,32 +45,32 @@ def unverified():
 
 @tap.test
 def self_signed(t):
-    refused(t, "self-signed certificate", "upstream-certificate", tls=pki.leaf("a.test", self_signed=True))
+    refused(t, "self-signed certificate", "upstream-certificate", "--upstream-ca FILE", tls=pki.leaf("a.test", self_signed=True))
 
 
 @tap.test
 def expired(t):
-    refused(t, "expired", "upstream-certificate", tls=pki.leaf("a.test", expired=True))
+    refused(t, "expired", "upstream-certificate", "renewed, or this host's clock is wrong", tls=pki.leaf("a.test", expired=True))
 
 
 @tap.test
 def not_yet_valid(t):
-    refused(t, "not yet valid", "upstream-certificate", tls=pki.leaf("a.test", future=True))
+    refused(t, "not yet valid", "upstream-certificate", "this host's clock is wrong", tls=pki.leaf("a.test", future=True))
 
 
 @tap.test
 def for_another_name(t):
-    refused(t, "mismatch", "upstream-certificate", tls=pki.leaf("b.test", "*.a.test", "a.test.b.test"))
+    refused(t, "mismatch", "upstream-certificate", "see DNS and --resolve", tls=pki.leaf("b.test", "*.a.test", "a.test.b.test"))
 
 
 @tap.test
 def for_the_address_only(t):
-    refused(t, "mismatch", "upstream-certificate", tls=pki.leaf("IP:127.0.0.1"))
+    refused(t, "mismatch", "upstream-certificate", "see DNS and --resolve", tls=pki.leaf("IP:127.0.0.1"))
 
 
 @tap.test
 def from_an_authority_that_nobody_trusts(t):
-    refused(t, "certificate", "upstream-certificate", tls=stranger.leaf("a.test"))
+    refused(t, "certificate", "upstream-certificate", "--upstream-ca FILE", tls=stranger.leaf("a.test"))
 
 
 @tap.test
@@ -206,7 +211,7 @@ def who_renews_its_certificate_is_verified_anew(t):
 @tap.test
 def nor_one_of_ipv6(t):
     for leaf in (pki.leaf("IP:::1"), pki.leaf("b.test"), stranger.leaf("a.test")):
-        refused(t, "certificate" if leaf == stranger.leaf("a.test") else "mismatch", "upstream-certificate", tls=leaf, address="::1")
+        refused(t, "certificate" if leaf == stranger.leaf("a.test") else "mismatch", "upstream-certificate", ";", tls=leaf, address="::1")
 
 
 @tap.test
