@@ -49,9 +49,17 @@ RULES = r'''
 4.2   a DATA frame that is too long          | f.frame(HEADERS, 4, s, OK); f.frame(DATA, 0, s, b"x" * 16385)              | cut | left FRAME_SIZE_ERROR
 4.2   HEADERS that are too long              | f.frame(HEADERS, 5, s, OK + field(b"x", b"y" * 16385))                     | 502 | left FRAME_SIZE_ERROR
 4.2   an unknown frame that is too long      | f.frame(0xfa, 0, 0, b"x" * 16385)                                          | 502 | left FRAME_SIZE_ERROR
+4.2   DATA without room for its padding      | f.frame(HEADERS, 4, s, OK); f.frame(DATA, PADDED, s)                       | cut | left FRAME_SIZE_ERROR or left PROTOCOL_ERROR
+4.2   HEADERS without room for their padding | f.frame(HEADERS, 5 | PADDED, s)                                            | 502 | left FRAME_SIZE_ERROR or left PROTOCOL_ERROR
+4.2   HEADERS without room for their priority | f.frame(HEADERS, 5 + 32, s, b"\0\0\0\0")                                  | 502 | left FRAME_SIZE_ERROR
 4.3   an index that is not there             | f.frame(HEADERS, 5, s, b"\xff\xff\xff\x01")                                | 502 | left COMPRESSION_ERROR
 4.3   a string that is cut off               | f.frame(HEADERS, 5, s, OK + b"\x00\x05abc")                                | 502 | left COMPRESSION_ERROR
 4.3   a table larger than was permitted      | f.frame(HEADERS, 5, s, b"\x3f\xe1\xff\x03" + OK)                           | 502 | left COMPRESSION_ERROR
+4.3   an index of 0                          | f.frame(HEADERS, 5, s, b"\x80")                                            | 502 | left COMPRESSION_ERROR
+4.3   a number beyond all                    | f.frame(HEADERS, 5, s, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f")        | 502 | left COMPRESSION_ERROR
+4.3   a string of Huffman's with its end in it | f.frame(HEADERS, 5, s, OK + b"\0\x84\xff\xff\xff\xff\x01y")              | 502 | left COMPRESSION_ERROR
+4.3   a table's size behind a field          | f.frame(HEADERS, 5, s, OK + b"\x20")                                       | 502 | left COMPRESSION_ERROR
+4.3   a table made smaller, and large again  | f.answer(s, b"\x20\x3f\xe1\x1f" + OK)                                      | 200 | kept
 5.1   HEADERS on an idle stream              | f.frame(HEADERS, 5, s + 2, OK)                                             | 502 | left PROTOCOL_ERROR
 5.1   DATA on an idle stream                 | f.frame(DATA, 1, s + 2, b"x")                                              | 502 | left PROTOCOL_ERROR
 5.1   RST_STREAM on an idle stream           | f.frame(RST_STREAM, 0, s + 2, number(8))                                   | 502 | left PROTOCOL_ERROR
@@ -60,6 +68,7 @@ RULES = r'''
 5.1   HEADERS behind END_STREAM              | f.answer(s); f.frame(HEADERS, 5, s, OK)                                    | 200 | kept or reset STREAM_CLOSED or left STREAM_CLOSED
 5.1   WINDOW_UPDATE on a closed stream       | f.answer(s); f.frame(WINDOW_UPDATE, 0, s, number(1))                       | 200 | kept
 5.1   RST_STREAM on a closed stream          | f.answer(s); f.frame(RST_STREAM, 0, s, number(0))                          | 200 | kept
+5.1   PRIORITY on a closed stream            | f.answer(s); f.frame(PRIORITY, 0, s, b"\0\0\0\0\1")                        | 200 | kept
 5.1.1 a stream that the server begins        | f.frame(HEADERS, 5, 2, OK)                                                 | 502 | left PROTOCOL_ERROR
 5.3   PRIORITY                               | f.frame(PRIORITY, 0, s, b"\0\0\0\0\1"); f.answer(s)                        | 200 | kept
 5.5   a frame of an unknown type in a block  | f.frame(HEADERS, 0, s, OK); f.frame(0xfa, 0, 0)                            | 502 | left PROTOCOL_ERROR
@@ -67,15 +76,19 @@ RULES = r'''
 6.1   DATA before the head                   | f.frame(DATA, 1, s, b"x")                                                  | 502 | reset PROTOCOL_ERROR or left PROTOCOL_ERROR or kept
 6.1   padding as long as the frame           | f.frame(HEADERS, 4, s, OK); f.frame(DATA, PADDED, s, b"\x05abcd")          | cut | left PROTOCOL_ERROR
 6.1   padding that is right                  | f.frame(HEADERS, 4, s, OK); f.frame(DATA, PADDED | 1, s, b"\x02x\0\0")     | 200 | kept
+6.1   padding fills no window                | f.frame(HEADERS, 4, s, OK); [f.frame(DATA, PADDED, s, b"\xff" + b"x" * 16128 + b"\0" * 255) for _ in range(3)]; f.frame(DATA, 1, s) | 200 | kept
 6.2   HEADERS on stream 0                    | f.frame(HEADERS, 5, 0, OK)                                                 | 502 | left PROTOCOL_ERROR
 6.2   padding longer than the frame          | f.frame(HEADERS, 5 | PADDED, s, b"\xffx")                                  | 502 | left PROTOCOL_ERROR
 6.2   padding and priority that are right    | f.frame(HEADERS, 5 | PADDED | 32, s, b"\1\0\0\0\0\1" + OK + b"\0")         | 200 | kept
 6.2   a block cut by another stream's        | f.frame(HEADERS, 0, s, OK); f.frame(HEADERS, 5, s, OK)                     | 502 | left PROTOCOL_ERROR
 6.3   PRIORITY of four bytes                 | f.frame(PRIORITY, 0, s, b"\0\0\0\1")                                       | 502 | reset FRAME_SIZE_ERROR or left FRAME_SIZE_ERROR
+6.3   PRIORITY on stream 0                   | f.frame(PRIORITY, 0, 0, b"\0\0\0\0\1")                                     | 502 | left PROTOCOL_ERROR
+6.3   PRIORITY of six bytes                  | f.frame(PRIORITY, 0, s, b"\0\0\0\0\1\1")                                   | 502 | reset FRAME_SIZE_ERROR or left FRAME_SIZE_ERROR
 6.4   RST_STREAM                             | f.frame(RST_STREAM, 0, s, number(2))                                       | 502 | kept
 6.4   RST_STREAM behind half an answer       | f.frame(HEADERS, 4, s, OK); f.frame(DATA, 0, s, b"x"); f.frame(RST_STREAM, 0, s, number(2)) | cut | kept
 6.4   RST_STREAM on stream 0                 | f.frame(RST_STREAM, 0, 0, number(8))                                       | 502 | left PROTOCOL_ERROR
 6.4   RST_STREAM of three bytes              | f.frame(RST_STREAM, 0, s, b"\0\0\0")                                       | 502 | left FRAME_SIZE_ERROR
+6.4   RST_STREAM of five bytes               | f.frame(RST_STREAM, 0, s, b"\0\0\0\0\0")                                   | 502 | left FRAME_SIZE_ERROR
 6.5   SETTINGS on a stream                   | f.frame(SETTINGS, 0, s)                                                    | 502 | left PROTOCOL_ERROR
 6.5   SETTINGS of five bytes                 | f.frame(SETTINGS, 0, 0, b"12345")                                          | 502 | left FRAME_SIZE_ERROR
 6.5   an acknowledgement with settings       | f.frame(SETTINGS, ACK, 0, setting(4, 1))                                   | 502 | left FRAME_SIZE_ERROR
@@ -86,16 +99,24 @@ RULES = r'''
 6.5.2 frames beyond 2^24-1                   | f.frame(SETTINGS, 0, 0, setting(5, 1 << 24))                               | 502 | left PROTOCOL_ERROR
 6.5.2 an unknown setting                     | f.frame(SETTINGS, 0, 0, setting(0xfafa, 7)); f.answer(s)                   | 200 | kept
 6.5.2 ENABLE_CONNECT_PROTOCOL 2 (RFC 8441 3) | f.frame(SETTINGS, 0, 0, setting(8, 2))                                     | 502 | left PROTOCOL_ERROR
+6.5.2 ENABLE_PUSH 0 by a server              | f.frame(SETTINGS, 0, 0, setting(2, 0)); f.answer(s)                        | 200 | kept
+6.5.2 NO_RFC7540_PRIORITIES 2 (RFC 9218 2.1) | f.frame(SETTINGS, 0, 0, setting(9, 2))                                     | 502 | left PROTOCOL_ERROR
 6.6   PUSH_PROMISE, which was not permitted  | f.frame(PUSH_PROMISE, 4, s, number(2) + b"\x82\x87\x84\x41\x06a.test")     | 502 | left PROTOCOL_ERROR
+6.6   PUSH_PROMISE on stream 0               | f.frame(PUSH_PROMISE, 4, 0, number(2) + b"\x82\x87\x84\x41\x06a.test")     | 502 | left PROTOCOL_ERROR
+6.6   PUSH_PROMISE behind the answer         | f.answer(s); f.frame(PUSH_PROMISE, 4, s, number(2) + b"\x82\x87\x84\x41\x06a.test") | 200 | left PROTOCOL_ERROR
 6.7   PING on a stream                       | f.frame(PING, 0, s, b"12345678")                                           | 502 | left PROTOCOL_ERROR
 6.7   PING of seven bytes                    | f.frame(PING, 0, 0, b"1234567")                                            | 502 | left FRAME_SIZE_ERROR
 6.7   an answer to no PING                   | f.frame(PING, ACK, 0, b"12345678"); f.answer(s)                            | 200 | kept
+6.7   PING of nine bytes                     | f.frame(PING, 0, 0, b"123456789")                                          | 502 | left FRAME_SIZE_ERROR
 6.8   GOAWAY on a stream                     | f.frame(GOAWAY, 0, s, b"\0" * 8)                                           | 502 | left PROTOCOL_ERROR
 6.8   GOAWAY of four bytes                   | f.frame(GOAWAY, 0, 0, b"\0" * 4)                                           | 502 | left FRAME_SIZE_ERROR
 6.8   GOAWAY, and then the answer            | f.frame(GOAWAY, 0, 0, number(s) + number(0)); f.answer(s)                  | 200 | left NO_ERROR or left
+6.8   GOAWAY that takes back what was said   | f.frame(GOAWAY, 0, 0, number(s) + number(0)); f.frame(GOAWAY, 0, 0, number(s + 2) + number(0)) | 502 | left PROTOCOL_ERROR
+6.8   GOAWAY that names a stream of its own  | f.frame(GOAWAY, 0, 0, number(2) + number(0))                               | 502 | left PROTOCOL_ERROR
 6.9   a window opened by nothing             | f.frame(WINDOW_UPDATE, 0, 0, number(0))                                    | 502 | left PROTOCOL_ERROR
 6.9   a stream's window opened by nothing    | f.frame(WINDOW_UPDATE, 0, s, number(0))                                    | 502 | reset PROTOCOL_ERROR or left PROTOCOL_ERROR
 6.9   WINDOW_UPDATE of three bytes           | f.frame(WINDOW_UPDATE, 0, 0, b"\0\0\1")                                    | 502 | left FRAME_SIZE_ERROR
+6.9   WINDOW_UPDATE of five bytes            | f.frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\0\1")                                | 502 | left FRAME_SIZE_ERROR
 6.9.1 a window beyond 2^31-1                 | f.frame(WINDOW_UPDATE, 0, 0, number((1 << 31) - 1))                        | 502 | left FLOW_CONTROL_ERROR
 6.9.1 a stream's window beyond 2^31-1        | f.frame(WINDOW_UPDATE, 0, s, number((1 << 31) - 1)); f.frame(WINDOW_UPDATE, 0, s, number((1 << 31) - 1)) | 502 | reset FLOW_CONTROL_ERROR or left FLOW_CONTROL_ERROR
 6.9.2 a window made beyond by SETTINGS       | f.frame(WINDOW_UPDATE, 0, s, number(1000)); f.frame(SETTINGS, 0, 0, setting(4, (1 << 31) - 1)) | 502 | reset FLOW_CONTROL_ERROR or left FLOW_CONTROL_ERROR
@@ -103,6 +124,8 @@ RULES = r'''
 6.10  CONTINUATION on another stream         | f.frame(HEADERS, 1, s, OK); f.frame(CONTINUATION, 4, s + 2)                | 502 | left PROTOCOL_ERROR
 6.10  CONTINUATION behind END_HEADERS        | f.frame(HEADERS, 4, s, OK); f.frame(CONTINUATION, 4, s)                    | cut | left PROTOCOL_ERROR
 6.10  a block in three frames                | b = OK + field(b"x", b"y"); f.frame(HEADERS, 1, s, b[:1]); f.frame(CONTINUATION, 0, s, b[1:3]); f.frame(CONTINUATION, 4, s, b[3:]) | 200 | kept
+6.10  CONTINUATION on stream 0               | f.frame(HEADERS, 1, s, OK); f.frame(CONTINUATION, 4, 0)                    | 502 | left PROTOCOL_ERROR
+6.10  CONTINUATION on stream 0 behind nothing | f.frame(CONTINUATION, 4, 0)                                               | 502 | left PROTOCOL_ERROR
 8.1   an interim head, and the final one     | f.frame(HEADERS, 4, s, field(b":status", b"103")); f.answer(s)             | 200 | kept
 8.1   an interim head that ends              | f.frame(HEADERS, 5, s, field(b":status", b"103"))                          | 502 | malformed
 8.1   an interim head, and a body            | f.frame(HEADERS, 4, s, field(b":status", b"103")); f.frame(DATA, 1, s, b"x") | 502 | malformed or left PROTOCOL_ERROR
@@ -111,6 +134,8 @@ RULES = r'''
 8.1   trailers that do not end               | f.frame(HEADERS, 4, s, OK); f.frame(HEADERS, 4, s, field(b"x", b"y"))      | cut | malformed
 8.1   a pseudo-header field in trailers      | f.frame(HEADERS, 4, s, OK); f.frame(HEADERS, 5, s, OK)                     | cut | malformed
 8.1   a body behind trailers                 | f.frame(HEADERS, 4, s, OK); f.frame(HEADERS, 5, s, field(b"x", b"y")); f.frame(DATA, 1, s, b"x") | 200 | kept or reset STREAM_CLOSED or left STREAM_CLOSED
+8.1   a reset for no error behind the answer | f.answer(s); f.frame(RST_STREAM, 0, s, number(0))                          | 200 | kept
+8.1   a field of the connection in trailers  | f.frame(HEADERS, 4, s, OK); f.frame(HEADERS, 5, s, field(b"connection", b"close")) | cut | malformed
 8.1.1 less than Content-Length               | f.frame(HEADERS, 4, s, OK + field(b"content-length", b"5")); f.frame(DATA, 1, s, b"x") | cut | malformed
 8.1.1 more than Content-Length               | f.frame(HEADERS, 4, s, OK + field(b"content-length", b"1")); f.frame(DATA, 1, s, b"xy") | cut | malformed
 8.1.1 Content-Length and no body             | f.frame(HEADERS, 5, s, OK + field(b"content-length", b"5"))                | 502 | malformed
@@ -125,6 +150,13 @@ RULES = r'''
 8.2.1 a NUL in a value                       | f.answer(s, OK + field(b"x", b"a\0b"))                                     | 502 | malformed
 8.2.1 a space before a value                 | f.answer(s, OK + field(b"x", b" a"))                                       | 502 | malformed
 8.2.1 a tab behind a value                   | f.answer(s, OK + field(b"x", b"a\t"))                                      | 502 | malformed
+8.2.1 a NUL in a name                        | f.answer(s, OK + field(b"x\0y", b"x"))                                     | 502 | malformed
+8.2.1 DEL in a name                          | f.answer(s, OK + field(b"x\x7fy", b"x"))                                   | 502 | malformed
+8.2.1 a byte beyond ASCII in a name          | f.answer(s, OK + field(b"x\xe9", b"x"))                                    | 502 | malformed
+8.2.1 a bare CR in a value                   | f.answer(s, OK + field(b"x", b"a\rb"))                                     | 502 | malformed
+8.2.1 a bare LF in a value                   | f.answer(s, OK + field(b"x", b"a\nb"))                                     | 502 | malformed
+8.2.1 a tab before a value                   | f.answer(s, OK + field(b"x", b"\ta"))                                      | 502 | malformed
+8.2.1 a space behind a value                 | f.answer(s, OK + field(b"x", b"a "))                                       | 502 | malformed
 8.2.2 Connection                             | f.answer(s, OK + field(b"connection", b"close"))                           | 502 | malformed
 8.2.2 Keep-Alive                             | f.answer(s, OK + field(b"keep-alive", b"timeout=5"))                       | 502 | malformed
 8.2.2 Proxy-Connection                       | f.answer(s, OK + field(b"proxy-connection", b"close"))                     | 502 | malformed
@@ -307,6 +339,33 @@ def no_more_than_its_windows_and_no_more_streams_than_permitted(t):
     tap.ok(len(over) > 40, over)
     tap.equal(any(over), False, "more came than the window was open for")
     tap.equal(most[0], 1, "streams at a time on one connection")
+
+
+@tap.test
+def a_server_that_sends_more_than_the_window_is_open_for(t):
+    # 6.9.1; the client takes no more than its own window of 65,535 bytes until it has had another answer, behind all that was said
+    ends = []
+
+    def serve(f, number):
+        waiting = []
+        if number == 0:
+            ends.append(say(f, 'f.frame(HEADERS, 4, s, OK); [f.frame(DATA, 0, s, b"x" * 16384) for _ in range(300)]', f.request(), waiting))
+        if number or not ends[0].startswith("left"):
+            f.answer(waiting[0] if waiting else f.request())
+    r, _ = against(t, serve, '''
+        c = h2("a.test")
+        c.open_windows = False
+        s = c.request("/ok")
+        while len(c.answers[s].body) < 65535 and c.read():
+            pass
+        c.get("/ok")
+        c.window(0, 1 << 30)
+        c.window(s, 1 << 30)
+        a = c.answer(s)
+        report(a.status, a.whole, a.reset is not None)
+    ''')
+    tap.equal(r.reports, [[200, False, True]])
+    tap.ok(ends[0] in ("reset FLOW_CONTROL_ERROR", "left FLOW_CONTROL_ERROR"), ends)
 
 
 PREFACES = [("PING", lambda f: f.frame(PING, 0, 0, b"12345678")), ("HEADERS", lambda f: f.frame(HEADERS, 5, 1, OK)),

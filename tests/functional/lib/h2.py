@@ -50,7 +50,7 @@ class H2(object):
         self.c.timeout(15)
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()
         self.decoder.max_header_list_size = 1 << 20
-        self.next, self.answers, self.goaway, self.ended = 1, {}, None, None
+        self.next, self.answers, self.goaway, self.last, self.ended, self.acks = 1, {}, None, None, None, 0
         self.theirs, self.pongs, self.open_windows, self.updates, self.sent = {}, [], True, {}, {}
         if start:
             self.raw(MAGIC + self.packed(SETTINGS, 0, 0, setting(**(settings or {}))))
@@ -102,12 +102,14 @@ class H2(object):
                 key, value = struct.unpack(">HI", payload[i:i + 6])
                 self.theirs[key] = value
             self.frame(SETTINGS, ACK, 0)
+        elif kind == SETTINGS:
+            self.acks += 1
         elif kind == PING and flags & ACK:
             self.pongs.append(payload)
         elif kind == PING:
             self.frame(PING, ACK, 0, payload)
         elif kind == GOAWAY:
-            self.goaway = struct.unpack(">I", payload[4:8])[0]
+            self.last, self.goaway = struct.unpack(">II", payload[:8])
         elif kind == WINDOW_UPDATE:
             self.updates[stream] = self.updates.get(stream, 0) + struct.unpack(">I", payload)[0]
         elif kind == RST_STREAM and a:
