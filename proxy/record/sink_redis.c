@@ -14,13 +14,13 @@
 #include <assert.h>
 #include <event2/event.h>
 #include <hiredis/async.h>
-#include <hiredis/adapters/libevent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "proxy/record/redis_guard.h"
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS  5000
@@ -46,6 +46,7 @@ struct sink_redis {
     struct event *timer;   /* OFF: back-off; else: the time limit of what is awaited */
     unsigned backoff_ms;
     unsigned greetings; /* replies to AUTH and SELECT still to come */
+    const char *wrong;  /* redis_guard.h's word */
     bool refused;       /* an error reply came: drop the connection when all replies are in */
     bool said;          /* trouble was said and is not over */
 
@@ -121,7 +122,7 @@ static void on_disconnect(const redisAsyncContext *ac, int status) {
     (void)status;
     if (!s)
         return;
-    trouble(s, "the connection is gone", ac->err ? ac->errstr : NULL);
+    trouble(s, "the connection is gone", s->wrong ? s->wrong : ac->err ? ac->errstr : NULL);
     disconnected(s);
 }
 
@@ -183,6 +184,12 @@ static void on_connect(const redisAsyncContext *ac, int status) {
     disconnected(s);
 }
 
+static void on_bad_reply(redisAsyncContext *ac, const char *why) {
+    struct sink_redis *s = ac->data;
+    trouble(s, why, NULL);
+    drop_connection(s);
+}
+
 static redisAsyncContext *open_context(struct sink_redis *s) {
     if (s->url.path[0])
         return redisAsyncConnectUnix(s->url.path);
@@ -194,7 +201,7 @@ static redisAsyncContext *open_context(struct sink_redis *s) {
 
 static void connect_now(struct sink_redis *s) {
     redisAsyncContext *ac = open_context(s);
-    if (!ac || ac->err || redisLibeventAttach(ac, s->base) != REDIS_OK) {
+    if (!ac || ac->err || redis_guard_attach(ac, s->base, on_bad_reply, &s->wrong)) {
         trouble(s, "no connection", ac && ac->err ? ac->errstr : NULL);
         if (ac)
             redisAsyncFree(ac);

@@ -4,7 +4,8 @@
  * Nothing ever waits for Redis. Records go into a bounded queue; at most SINK_REDIS_FLIGHT of them are on
  * their way at once; one leaves the queue when Redis has confirmed it. A connection on which nothing is
  * confirmed for SINK_REDIS_COMMAND_MS, one that breaks, and one that answers with an error (out of memory,
- * read-only, loading, no permission, …) is dropped; after 100 ms, doubled up to 5 s, another is made and
+ * read-only, loading, no permission, …) is dropped, and so is one on which something else comes than the answers to what was sent
+ * (redis_guard.h); after 100 ms, doubled up to 5 s, another is made and
  * what was not confirmed is sent again. So a record whose confirmation was lost may be there twice, never
  * not at all: `id` and `event` tell.
  *
