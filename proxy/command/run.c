@@ -8,6 +8,7 @@
 #include "proxy/command/commands.h"
 #include "proxy/command/options.h"
 #include "proxy/command/run.h"
+#include "proxy/flow/time_limits.h"
 #include "proxy/process/config.h"
 #include "proxy/process/supervisor.h"
 
@@ -149,8 +150,7 @@ const struct option_row run_rows[] = {
      "where exeat keeps its certification authority and the log\n(default: $XDG_STATE_HOME/exeat or "
      "~/.local/state/exeat)"},
     {0, "time-limit", "WHAT=TIME", take_time_limit,
-     "how long peers may take for their part: handshake, head, connect (30s each), silence (10s),\n"
-     "idle (5m), body (10m), answer (30m), relay (1h), as in idle=90s; may be repeated"},
+     "how long peers may take for their part; may be repeated\nDefaults:" TIME_LIMITS_HELP},
     {0, "workers", "N", take_workers, "processes that serve the sandbox (default: 1)"},
     {0, "push-memory", "MIB", take_push_memory,
      "memory for looking through one push, where a rule needs that (default: 256)"},

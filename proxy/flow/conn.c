@@ -1,6 +1,7 @@
 #include "proxy/flow/conn.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -166,6 +167,13 @@ void conn_refuse(struct conn *conn, const char *code, const char *why) {
     conn_close(conn);
 }
 
+void conn_late(struct conn *conn, const char *code, const char *what, enum time_limit which) {
+    char limit[TIME_LIMIT_TEXT], why[160];
+    snprintf(why, sizeof why, "%s within %s", what,
+             engine_limits_met(&conn->box->engine->config.limits, which, limit));
+    conn_refuse(conn, code, why);
+}
+
 /* ---- the first bytes ---- */
 
 static void conn_sniffed(struct conn *conn) {
@@ -214,7 +222,7 @@ static void conn_on_silence(struct io *io) {
     struct conn *conn = io->arg;
     engine_reap(conn->box->engine);
     if (buf_len(&conn->in) > 0)
-        conn_refuse(conn, "handshake-timeout", "the first bytes took too long");
+        conn_late(conn, "handshake-timeout", "the first bytes did not come", TIME_LIMIT_HANDSHAKE);
     else
         conn_close(conn);
 }

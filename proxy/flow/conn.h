@@ -27,6 +27,7 @@
 #include "proxy/codec/http1.h"
 #include "proxy/codec/http1_body.h"
 #include "proxy/codec/target.h"
+#include "proxy/flow/time_limits.h"
 #include "proxy/io/io.h"
 
 struct box;
@@ -115,6 +116,8 @@ void conn_cut(struct conn *conn, bool reset);
 /* A connection without a request of its own is refused: recorded, then closed. `code` is a stable word, `why` a
  * sentence. */
 void conn_refuse(struct conn *conn, const char *code, const char *why);
+/* … since a time limit has passed: "`what` within 30s (--time-limit head)". */
+void conn_late(struct conn *conn, const char *code, const char *what, enum time_limit which);
 /* Recorded alone. */
 void conn_note(struct conn *conn, const char *code, const char *why);
 

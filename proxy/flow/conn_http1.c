@@ -344,12 +344,14 @@ static void h1_on_timeout(struct io *io) {
     if (conn->x) {
         struct xchg *x = conn->x;
         conn->close_after = true;
+        char limit[TIME_LIMIT_TEXT];
         xchg_trouble(x, "client-timeout",
-                     conn->phase == H1_WAIT ? "the client took no more of its answer"
-                                            : "the client sent no more of its request");
+                     conn->phase == H1_WAIT ? "the client took no more of its answer for %s"
+                                            : "the client sent no more of its request for %s",
+                     engine_limits_met(h1_limits(conn), TIME_LIMIT_BODY, limit));
         conn_close(conn);
     } else if (conn->phase == H1_HEAD && buf_len(&conn->in) > 0 && !io_full(io)) {
-        conn_refuse(conn, "head-timeout", "the request's head took too long");
+        conn_late(conn, "head-timeout", "the request's head did not end", TIME_LIMIT_HEAD);
     } else {
         conn_linger(conn, 0);
     }

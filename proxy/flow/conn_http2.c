@@ -1,6 +1,7 @@
 #include "proxy/flow/conn_http2.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -93,12 +94,15 @@ static void h2_doze(struct h2 *h2, uint64_t now) {
 }
 
 static void h2_stream_late(struct h2_stream *stream) {
+    char limit[TIME_LIMIT_TEXT], text[128];
     stream->due = 0;
-    if (stream->x)
-        xchg_client_gone(stream->x, "client-timeout",
-                         stream->wanted ? "the client sent no more of its request"
-                                        : "the client took no more of its answer");
-    else if (stream->state != H2S_CLOSED)
+    if (stream->x) {
+        snprintf(text, sizeof text, "%s for %s",
+                 stream->wanted ? "the client sent no more of its request"
+                                : "the client took no more of its answer",
+                 engine_limits_met(h2_limits(stream->h2), TIME_LIMIT_BODY, limit));
+        xchg_client_gone(stream->x, "client-timeout", text);
+    } else if (stream->state != H2S_CLOSED)
         nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
                                   stream->phase == H2A_SENT ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
 }
@@ -118,13 +122,16 @@ static void h2_on_timeout(struct io *io) {
     engine_reap(conn->box->engine);
     h2->armed = 0;
     if (h2->head_since && h2->head_since + h2_limits(h2)->head_ms <= now) {
-        conn_refuse(conn, "head-timeout", "the request's head took too long");
+        conn_late(conn, "head-timeout", "the request's head did not end", TIME_LIMIT_HEAD);
         return;
     }
     bool over = h2->settled_by && h2->settled_by <= now, late = false;
+    char limit[TIME_LIMIT_TEXT], why[128];
     if (over) {
         h2_wake(h2);
-        h2_fail(h2, NGHTTP2_SETTINGS_TIMEOUT, "handshake-timeout", "no word on our settings came");
+        snprintf(why, sizeof why, "no word on our settings came within %s",
+                 engine_limits_met(h2_limits(h2), TIME_LIMIT_HANDSHAKE, limit));
+        h2_fail(h2, NGHTTP2_SETTINGS_TIMEOUT, "handshake-timeout", why);
     }
     h2->busy++;
     for (struct h2_stream *s = h2->streams; s && conn->state == CONN_HTTP; s = s->next)

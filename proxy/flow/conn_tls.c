@@ -228,7 +228,7 @@ static void conn_on_shaken(struct io *io, int err) {
     if (conn->hello_code) {
         conn_refuse(conn, conn->hello_code, conn->hello_why);
     } else if (err == ERR_TIMEOUT) {
-        conn_refuse(conn, "handshake-timeout", "the TLS handshake took too long");
+        conn_late(conn, "handshake-timeout", "the TLS handshake did not end", TIME_LIMIT_HANDSHAKE);
     } else if (err == ERR_EOF) {
         conn_refuse(conn, "handshake-ended", "the client ended the connection during the TLS handshake");
     } else {

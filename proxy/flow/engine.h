@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "proxy/flow/time_limits.h"
 
 struct bindings;     /* vault/bindings.h */
 struct names;        /* netns/names.h: the synthetic addresses of one sandbox */
@@ -55,9 +56,13 @@ struct engine_limits {
 };
 void engine_limits_default(struct engine_limits *limits);
 
-/* Sets one of the first eight from "head=10s" (ms, s, m, h; up to a day, never 0). 0, or ERR_USAGE with a message for the
+/* Sets one of TIME_LIMITS from "head=10s" (ms, s, m, h; up to a day, never 0). 0, or ERR_USAGE with a message for the
  * user; then nothing has changed. */
 int engine_limits_set_time(struct engine_limits *limits, struct slice text, struct errmsg *msg);
+
+/* "30m (--time-limit answer)", for who has met it. Returns `text`. */
+const char *engine_limits_met(const struct engine_limits *limits, enum time_limit which,
+                              char text[TIME_LIMIT_TEXT]);
 
 struct engine_config {
     struct event_base *base;

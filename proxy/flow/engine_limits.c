@@ -1,19 +1,24 @@
 #include "proxy/flow/engine.h"
+
+#include <stdio.h>
+
 #include "proxy/upstream/upstream.h"
 
 #define DURATION_MAX (24u * 60 * 60 * 1000)
 
+enum { MS_s = 1000, MS_m = 60 * MS_s, MS_h = 60 * MS_m };
+
+#define MS(NAME, name, number, unit) MS_##NAME = (number)*MS_##unit,
+enum { TIME_LIMITS(MS) };
+
+_Static_assert(MS_CONNECT == UPSTREAM_CONNECT_MS && MS_SILENCE == UPSTREAM_SILENT_MS,
+               "the pool's own are the same");
+
+#define DEFAULT(NAME, name, number, unit) .name##_ms = MS_##NAME,
+
 void engine_limits_default(struct engine_limits *limits) {
     *limits = (struct engine_limits){
-        .handshake_ms = 30 * 1000,
-        .head_ms = 30 * 1000,
-        .connect_ms = UPSTREAM_CONNECT_MS,
-        .idle_ms = 5 * 60 * 1000,
-        .silence_ms = UPSTREAM_SILENT_MS,
-        .answer_ms = 30 * 60 * 1000,
-        .body_ms = 10 * 60 * 1000,
-        .relay_ms = 60 * 60 * 1000,
-        .linger_ms = 10 * 1000,
+        TIME_LIMITS(DEFAULT).linger_ms = 10 * 1000,
         .connections = 16384,
         .sandbox_connections = 8192,
         .sandbox_streams = 2048,
@@ -25,19 +30,13 @@ void engine_limits_default(struct engine_limits *limits) {
 
 /* ---- by name ---- */
 
+#define ROW(NAME, name, number, unit)                                                                        \
+    [TIME_LIMIT_##NAME] = {#name, offsetof(struct engine_limits, name##_ms)},
+
 static const struct {
     const char *name;
     size_t at;
-} times[] = {
-    {"handshake", offsetof(struct engine_limits, handshake_ms)},
-    {"head", offsetof(struct engine_limits, head_ms)},
-    {"connect", offsetof(struct engine_limits, connect_ms)},
-    {"idle", offsetof(struct engine_limits, idle_ms)},
-    {"silence", offsetof(struct engine_limits, silence_ms)},
-    {"answer", offsetof(struct engine_limits, answer_ms)},
-    {"body", offsetof(struct engine_limits, body_ms)},
-    {"relay", offsetof(struct engine_limits, relay_ms)},
-};
+} times[] = {TIME_LIMITS(ROW)};
 
 static const struct {
     const char *name;
@@ -56,6 +55,17 @@ static bool read_duration(struct slice text, unsigned *ms) {
     return false;
 }
 
+static int no_such_limit(struct slice name, struct errmsg *msg) {
+    char names[128] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < TIME_LIMITS_COUNT; i++) {
+        const char *before = i == 0 ? "" : i == TIME_LIMITS_COUNT - 1 ? " and " : ", ";
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", before, times[i].name);
+    }
+    return errmsg_set(msg, ERR_USAGE, "--time-limit: '%.*s': there are limits for %s", SLICE_ARG(name),
+                      names);
+}
+
 int engine_limits_set_time(struct engine_limits *limits, struct slice text, struct errmsg *msg) {
     struct slice name, value;
     unsigned ms;
@@ -64,14 +74,23 @@ int engine_limits_set_time(struct engine_limits *limits, struct slice text, stru
         return errmsg_set(msg, ERR_USAGE,
                           "--time-limit: '%.*s': a time is written as 500ms, 30s, 5m or 1h, up to 24h",
                           SLICE_ARG(text));
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    for (size_t i = 0; i < TIME_LIMITS_COUNT; i++) {
         if (!slice_eq(name, slice_str(times[i].name)))
             continue;
         memcpy((char *)limits + times[i].at, &ms, sizeof ms);
         return 0;
     }
-    return errmsg_set(msg, ERR_USAGE,
-                      "--time-limit: '%.*s': there are limits for handshake, head, connect, silence, idle, "
-                      "body, answer and relay",
-                      SLICE_ARG(name));
+    return no_such_limit(name, msg);
+}
+
+const char *engine_limits_met(const struct engine_limits *limits, enum time_limit which,
+                              char text[TIME_LIMIT_TEXT]) {
+    unsigned ms;
+    size_t i = sizeof units / sizeof *units - 1;
+    memcpy(&ms, (const char *)limits + times[which].at, sizeof ms);
+    while (ms % units[i].ms)
+        i--;
+    snprintf(text, TIME_LIMIT_TEXT, "%u%s (--time-limit %s)", ms / units[i].ms, units[i].name,
+             times[which].name);
+    return text;
 }

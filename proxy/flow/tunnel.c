@@ -138,9 +138,12 @@ static void tunnel_pass_on(struct conn *conn) {
 
 static void tunnel_over(struct relay *r, enum relay_end end, unsigned side) {
     struct tunnel *t = r->arg;
-    if (end == RELAY_IDLE)
-        tunnel_trouble(t, "relay-idle", "nothing came from either side for too long");
-    else if (end == RELAY_BROKEN && side == 0)
+    char limit[TIME_LIMIT_TEXT], text[128];
+    if (end == RELAY_IDLE) {
+        snprintf(text, sizeof text, "nothing came from either side for %s",
+                 engine_limits_met(&t->conn->box->engine->config.limits, TIME_LIMIT_RELAY, limit));
+        tunnel_trouble(t, "relay-idle", text);
+    } else if (end == RELAY_BROKEN && side == 0)
         tunnel_trouble(t, "client-gone", "the client broke the connection off");
     else if (end == RELAY_BROKEN)
         tunnel_trouble(t, "upstream-truncated", "the upstream broke the connection off");
@@ -338,7 +341,7 @@ static void tunnel_on_hello(struct io *io) {
 static void tunnel_on_timeout(struct io *io) {
     struct conn *conn = io->arg;
     engine_reap(conn->box->engine);
-    conn_refuse(conn, "handshake-timeout", "the ClientHello took too long");
+    conn_late(conn, "handshake-timeout", "the ClientHello did not end", TIME_LIMIT_HANDSHAKE);
 }
 
 static const struct io_events tunnel_hello_events = {

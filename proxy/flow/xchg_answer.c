@@ -3,6 +3,7 @@
  * client as they come. Nothing is waited for that could be passed on: each turn ends with a flush.
  */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -212,15 +213,36 @@ void xchg_upstream_deaf(struct xchg *x) {
         xchg_end(x, true);
 }
 
+/* The server took too long: which limit that was, and where the exchange stood. */
+static void answer_late(struct xchg *x) {
+    char limit[TIME_LIMIT_TEXT], text[160];
+    engine_limits_met(&x->box->engine->config.limits, TIME_LIMIT_ANSWER, limit);
+    if (x->answer_phase == ANSWER_AWAITED)
+        snprintf(text, sizeof text, "nothing of the upstream's answer came for %s", limit);
+    else if (x->answer_phase == ANSWER_BEGUN)
+        snprintf(text, sizeof text, "the upstream began its answer, and no more of its head came for %s",
+                 limit);
+    else
+        snprintf(text, sizeof text,
+                 "after %" PRIu64 " bytes of the answer's body no more came from the upstream for %s",
+                 x->received, limit);
+    xchg_answer_broken(x, 504, "upstream-timeout", text);
+}
+
 void xchg_upstream_late(struct xchg *x) {
+    const struct engine_limits *limits = &x->box->engine->config.limits;
+    char limit[TIME_LIMIT_TEXT], text[160];
     if (x->status == 101) {
-        xchg_answer_broken(x, 0, "relay-idle", "nothing came from either side for too long");
+        snprintf(text, sizeof text, "nothing came from either side for %s",
+                 engine_limits_met(limits, TIME_LIMIT_RELAY, limit));
+        xchg_answer_broken(x, 0, "relay-idle", text);
     } else if (x->answer_phase == ANSWER_WHOLE) {
         if (x->server->unsent(x))
             xchg_trouble(x, "upstream-timeout",
-                         "the upstream answered, and took no more of the request in time");
+                         "the upstream answered, and took no more of the request for %s",
+                         engine_limits_met(limits, TIME_LIMIT_ANSWER, limit));
         xchg_end(x, true);
     } else {
-        xchg_answer_broken(x, 504, "upstream-timeout", "the upstream gave no answer in time");
+        answer_late(x);
     }
 }

@@ -27,8 +27,10 @@ bool xchg_upgrade_fits(const struct xchg *x) {
 
 static void upgrade_over(struct relay *r, enum relay_end end, unsigned side) {
     struct xchg *x = r->arg;
+    char limit[TIME_LIMIT_TEXT];
     if (end == RELAY_IDLE)
-        xchg_trouble(x, "relay-idle", "nothing came from either side for too long");
+        xchg_trouble(x, "relay-idle", "nothing came from either side for %s",
+                     engine_limits_met(&x->box->engine->config.limits, TIME_LIMIT_RELAY, limit));
     else if (end == RELAY_BROKEN && side == 0)
         xchg_trouble(x, "client-gone", "the client broke the connection off");
     else if (end == RELAY_BROKEN)

@@ -208,8 +208,8 @@ static void on_decided(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     if (!attempt_decided(a))
         attempt_fail(a, UPSTREAM_TIMEOUT, a->peer.len ? &a->peer : NULL,
-                     "no connection to %s within %g seconds", a->site->origin.host.text,
-                     p->upstream->config.connect_ms / 1000.0);
+                     "no connection to %s within %g seconds (--time-limit connect)",
+                     a->site->origin.host.text, p->upstream->config.connect_ms / 1000.0);
     if (a->made) {
         struct link *l = a->made;
         attempt_free(a);

@@ -56,6 +56,18 @@ def the_help_of_run_names_every_option():
 
 
 @tap.test
+def the_manual_names_every_time_limit_as_the_help_does():
+    """Table, message and help are made of one list; the manual is not."""
+    told = re.search(r"Defaults:((?: \w+=\w+)+)\n", exeat.call("run", "--help").out).group(1).split()
+    with open(os.path.join(exeat.TOP, "man", "exeat.1"), encoding="utf-8") as f:
+        section = f.read().split(".It Fl -time-limit")[1].split(".It Fl -workers")[0]
+    manual = [re.match(r"(\w+)\n(?:[^.\n].*\n)*?.*\((\w+)\)\n", item).groups() for item in section.split(".It Cm ")[1:]]
+    tap.equal(["%s=%s" % limit for limit in manual], told)
+    message = exeat.call("run", "--time-limit", "none=1s", "--", "true").err
+    tap.contains(message, "limits for " + ", ".join(name for name, _ in manual[:-1]) + " and " + manual[-1][0] + "\n")
+
+
+@tap.test
 def a_mistake_on_the_command_line():
     home = work.folder("home.", user=exeat.as_user(), mode=0o700)
     ran = ["sh", "-c", "echo it ran"]

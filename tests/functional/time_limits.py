@@ -71,6 +71,8 @@ def first_bytes_and_a_handshake(t):
     for got in r.reports:
         around(1, got)
     tap.equal(denials(r), ["handshake-timeout"] * 5)
+    for d in r.verdicts(verdict="deny"):
+        tap.contains(d["reason"], " within 1s (--time-limit handshake)")
 
 
 @tap.test
@@ -88,6 +90,7 @@ def heads_that_come_byte_by_byte(t):
     for got in r.reports:
         around(1, got)
     tap.equal(denials(r), ["head-timeout"] * 3)
+    tap.equal({d["reason"] for d in r.verdicts(verdict="deny")}, {"the request's head did not end within 1s (--time-limit head)"})
 
 
 @tap.test
@@ -134,7 +137,7 @@ def a_body_that_stops(t):
     ''', "body=1s")
     for got in r.reports:
         around(1, got)
-    tap.equal([(o["code"], o["reason"]) for o in r.outcomes()], [("client-timeout", "the client sent no more of its request")] * 2)
+    tap.equal([(o["code"], o["reason"]) for o in r.outcomes()], [("client-timeout", "the client sent no more of its request for 1s (--time-limit body)")] * 2)
     tap.equal([q.body for q in server.requests], [b"", b""])
 
 
@@ -147,7 +150,7 @@ def an_answer_that_nobody_takes(t):
         report(len(c.rest()) < 64 << 20, c.ended != "timeout")
     ''', "body=1s", answer=response(200, "x" * (64 << 20)))
     tap.equal(r.reports, [[True, True]])
-    tap.equal([(o["code"], o["reason"]) for o in r.outcomes()], [("client-timeout", "the client took no more of its answer")])
+    tap.equal([(o["code"], o["reason"]) for o in r.outcomes()], [("client-timeout", "the client took no more of its answer for 1s (--time-limit body)")])
     tap.ok(r.outcomes()[0]["duration_ms"] < 7500, r.outcomes())
 
 
@@ -194,12 +197,20 @@ def an_upstream_that_is_silent_or_stops(t):
             c = tls("a.test")
             began = time.monotonic()
             a = c.get("/ok/" + name)
-            report(a.status, a.whole, round(time.monotonic() - began, 1))
+            took = time.monotonic() - began
+            id = a.header("X-Exeat-Decision") if a.status == 504 else None
+            why = tcp("exeat.internal").get("/why/" + id, host="exeat.internal").body.decode() if id else ""
+            report(a.status, a.whole, round(took, 1), why)
     ''', "answer=1s", answer=one)
     tap.equal([x[:2] for x in r.reports], [[504, True], [504, True], [200, False]])
     for got in r.reports:
         around(1, got[2])
-    tap.equal([o["code"] for o in r.outcomes()], ["upstream-timeout"] * 3)
+    for got, outcome in zip(r.reports[:2], r.outcomes()):
+        tap.contains(got[3], outcome["reason"])
+    tap.equal([(o["code"], o["reason"]) for o in r.outcomes()],
+              [("upstream-timeout", "nothing of the upstream's answer came for 1s (--time-limit answer)"),
+               ("upstream-timeout", "the upstream began its answer, and no more of its head came for 1s (--time-limit answer)"),
+               ("upstream-timeout", "after 3 bytes of the answer's body no more came from the upstream for 1s (--time-limit answer)")])
 
 
 class Dripping(Listener):
@@ -273,6 +284,8 @@ def http_2_without_a_preface_or_a_word_on_settings(t):
         around(1, seconds)
         tap.equal(code, 4, "SETTINGS_TIMEOUT")
     tap.equal(denials(r), ["handshake-timeout"] * 5)
+    for d in r.verdicts(verdict="deny"):
+        tap.contains(d["reason"], " within 1s (--time-limit handshake)")
 
 
 @tap.test
@@ -340,7 +353,7 @@ def http_2_a_window_that_stays_shut_ends_its_stream_alone(t):
         around(1, got[0])
         tap.ok(got[1] is not None and got[2:] == [0, True] and after == 200, r.reports)
     tap.equal([(o["code"], o["reason"]) for o in r.outcomes() if o.get("code")],
-              [("client-timeout", "the client took no more of its answer")])  # the small one had all that it needs of us
+              [("client-timeout", "the client took no more of its answer for 1s (--time-limit body)")])  # the small one had all that it needs of us
 
 
 @tap.test
@@ -360,7 +373,7 @@ def http_2_a_window_that_stays_shut_after_a_request_with_a_body(t):
     around(1, r.reports[0][0])
     tap.equal(r.reports[0][1:], [True, 0])
     tap.equal([(o["code"], o["reason"]) for o in r.outcomes()],
-              [("client-timeout", "the client took no more of its answer")])
+              [("client-timeout", "the client took no more of its answer for 1s (--time-limit body)")])
 
 
 @tap.test

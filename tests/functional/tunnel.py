@@ -399,6 +399,7 @@ def silence_of_both_sides_has_a_limit_of_its_own(t):
     tap.equal((got, rest), (["A", "B", "C", "D"], ""))
     tap.ok(1.7 <= seconds < 60, "ended after %r s of silence" % seconds)
     tap.equal([o["code"] for o in r.outcomes()], ["relay-idle"])
+    tap.contains(r.outcomes()[0]["reason"], "(--time-limit relay)")
 
 
 @tap.test

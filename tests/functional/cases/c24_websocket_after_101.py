@@ -324,6 +324,8 @@ def silence_of_both_sides_has_a_limit_of_its_own(t):
         tap.ok(1.7 <= seconds < 60, "ended after %r s of silence: %r" % (seconds, ended))
     tap.equal(r.reports[2], True)
     tap.equal([o["code"] for o in r.outcomes(status=101)], ["relay-idle"] * 2)
+    for o in r.outcomes(status=101):
+        tap.contains(o["reason"], "(--time-limit relay)")
     tap.eventually(lambda: all(c.ended or c.closed for c in server.connections))
 
 
