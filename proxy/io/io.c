@@ -162,6 +162,8 @@ void io_free(struct io *io) {
 static int io_tls_failed(struct io *io, int error) {
     if (error == SSL_ERROR_ZERO_RETURN) {
         io->end_ahead = IO_END_CLEAN;
+    } else if (io->babbled) {
+        io->end_ahead = IO_END_BROKEN;
     } else if (error == SSL_ERROR_SYSCALL && io->raw_fin) {
         io->end_ahead = IO_END_UNCLEAN;
     } else if (error == SSL_ERROR_SYSCALL) {
@@ -200,8 +202,10 @@ static void io_unwant_read(struct io *io) {
 static int io_read_record(struct io *io, char *p, size_t n, size_t *got) {
     io_forget_errors();
     io->read_wants_write = false;
-    if (SSL_read_ex(io->ssl, p, n, got))
+    if (SSL_read_ex(io->ssl, p, n, got)) {
+        io->vain = 0;
         return 0;
+    }
     int error = SSL_get_error(io->ssl, 0);
     if (error == SSL_ERROR_WANT_READ)
         return ERR_AGAIN;
@@ -213,14 +217,16 @@ static int io_read_record(struct io *io, char *p, size_t n, size_t *got) {
     return io_tls_failed(io, error);
 }
 
-/* As many as there are. What ends them is told by the next call, if any came before it. */
+/* As many as there are, in what one recv() brought and the next: there may be little in a lot. What ends them is told by the next
+ * call, if any came before it. */
 static int io_read_tls(struct io *io, char *p, size_t n, size_t *got) {
     int r;
+    io->fills = 0;
     do {
         size_t more = 0;
         r = io_read_record(io, p + *got, n - *got, &more);
         *got += more;
-    } while (r == 0 && *got < n && (io_raw_has(io) || SSL_has_pending(io->ssl)));
+    } while (r == 0 && *got < n && io->fills < 2 && (io_raw_has(io) || SSL_has_pending(io->ssl)));
     io_raw_settle(io);
     return *got ? 0 : r;
 }
@@ -309,6 +315,7 @@ static bool io_shakes_last(const struct io *io) {
 
 static void io_shaken(struct io *io) {
     bool answers = SSL_is_server(io->ssl);
+    io->vain = io->steps = 0;
     io_enter(io, IO_OPEN);
     io_want_read(io);
     io_ready(io, 0);
@@ -355,7 +362,7 @@ static void io_shake(struct io *io) {
         return;
     default:
         io_forget_errors();
-        io_ready(io, ERR_EOF);
+        io_ready(io, io->babbled ? ERR_CRYPTO : ERR_EOF);
         return;
     }
 }

@@ -42,6 +42,10 @@
 #define IO_SCRATCH   (128u << 10) /* bytes of io_scratch(), and of one recv() at most */
 #define IO_SOON      (8u << 10)   /* more than that queued does not wait for the turn's end */
 #define IO_RECORD    16384        /* bytes of one TLS record at most */
+/* Bytes that TLS may take without one of what it carries: more than any handshake has. */
+#define IO_VAIN (128u << 10)
+/* Messages of its own after the handshake, tickets and new keys, and one more for each 64 KiB that was read. */
+#define IO_MESSAGES 1000
 
 struct io;
 
@@ -51,7 +55,7 @@ enum io_end {
     IO_END_CLEAN,   /* FIN on a clear connection; close_notify on a TLS one */
     IO_END_UNCLEAN, /* TLS: FIN without a close_notify: what a truncation looks like */
     IO_END_RESET,   /* RST, or another error of the socket */
-    IO_END_BROKEN,  /* TLS: a protocol error, a fatal alert: io_error_text says which */
+    IO_END_BROKEN, /* TLS: a protocol error, a fatal alert, or too much that carries nothing: io_error_text says which */
 };
 
 /* Callbacks, one table for each kind of owner. Any may be NULL. Each may call anything here, io_free too. */
@@ -123,6 +127,10 @@ struct io {
     bool read_wants_write, write_wants_read;
     bool raw_fin, raw_reset; /* what the socket said below TLS */
     bool suspended;          /* the handshake waits for io_handshake to be called again */
+    size_t vain;             /* see IO_VAIN */
+    unsigned steps;          /* … and IO_MESSAGES: OpenSSL's, which takes IO_STEPS for each */
+    unsigned fills;          /* recv()s for TLS in this call of io_read */
+    bool babbled;            /* the peer had more of either */
     bool sensitive;          /* the queue is wiped as it is sent */
     bool cut, cut_reset;     /* io_cut was called */
     unsigned busy;           /* callbacks on the stack */

@@ -112,6 +112,7 @@ static int io_ahead_read(struct io *io, void *p, size_t n, size_t *got) {
             return io_raw_read(io, p, n, got);
         size_t all;
         int r = io_raw_read(io, ahead, IO_AHEAD, &all);
+        io->fills++;
         if (r)
             return r;
         ahead_left = slice_make(ahead, all);
@@ -134,9 +135,31 @@ void io_raw_settle(struct io *io) {
     io_count(io);
 }
 
+#define IO_STEPS 3
+
+/* What TLS says to TLS costs work and is told to nobody: OpenSSL goes on to the next message by itself, and would for as long as
+ * the peer is faster than it. */
+static bool io_babbles(const struct io *io) {
+    return io->vain > IO_VAIN || io->steps / IO_STEPS > IO_MESSAGES + (io->received >> 16);
+}
+
+static void on_info(const SSL *ssl, int where, int value) {
+    struct io *io = BIO_get_data(SSL_get_rbio(ssl));
+    (void)value;
+    if (where & SSL_CB_LOOP)
+        io->steps++;
+}
+
 static int bio_read(BIO *bio, char *p, size_t n, size_t *got) {
-    int r = io_ahead_read(BIO_get_data(bio), p, n, got);
+    struct io *io = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
+    if (io_babbles(io)) {
+        io->babbled = true;
+        return 0;
+    }
+    int r = io_ahead_read(io, p, n, got);
+    if (r == 0)
+        io->vain += *got;
     if (r == ERR_AGAIN)
         BIO_set_retry_read(bio);
     return r == 0;
@@ -191,6 +214,7 @@ int io_tls(struct io *io, SSL *ssl) {
     SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                           SSL_MODE_RELEASE_BUFFERS);
     SSL_set_read_ahead(ssl, 1);
+    SSL_set_info_callback(ssl, on_info);
     io->ssl = ssl;
     io->clear = buf_len(&io->queue);
     return 0;
@@ -199,6 +223,8 @@ int io_tls(struct io *io, SSL *ssl) {
 /* ---- words ---- */
 
 const char *io_error_text(const struct io *io) {
+    if (io->babbled)
+        return "too many bytes, or messages, of TLS that carry nothing";
     if (io->tls_error) {
         const char *text = ERR_reason_error_string(io->tls_error);
         return text ? text : "TLS error";
