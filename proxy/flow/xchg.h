@@ -216,9 +216,10 @@ struct xchg {
     bool trailers; /* it has some, which are not kept for a second try */
     bool corked;   /* the head is written and more follows at once */
     bool retried;
-    bool pooled;       /* a connection used before may carry it: if that fails, it can be repeated */
-    bool proceed_said; /* 100 Continue was answered by us */
-    unsigned interims; /* 1xx heads so far */
+    bool pooled;         /* a connection used before may carry it: if that fails, it can be repeated */
+    bool proceed_said;   /* 100 Continue was answered by us */
+    unsigned interims;   /* 1xx heads so far … */
+    size_t interim_size; /* … and the bytes of their fields */
     enum xchg_answer_phase answer_phase;
     bool up_keep;     /* the upstream's connection may be used again */
     unsigned keep_ms; /* … for so long, by its own word */

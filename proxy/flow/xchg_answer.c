@@ -14,7 +14,7 @@
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
-#define ANSWER_INTERIM_MAX 32 /* 1xx heads before the final one */
+#define ANSWER_INTERIM_MAX 32 /* 1xx heads before the final one, of no more than HTTP1_HEAD_MAX together */
 
 static const char *const answer_phase_names[] = {"awaited", "begun", "held", "held whole", "passed", "whole"};
 _Static_assert(sizeof answer_phase_names / sizeof *answer_phase_names == ANSWER_PHASES,
@@ -45,6 +45,7 @@ unsigned xchg_patience(const struct xchg *x) {
 
 void xchg_answer_begin(struct xchg *x) {
     x->interims = 0;
+    x->interim_size = 0;
     x->server->deadline(x);
     x->server->listen(x, !xchg_undecided(x)); /* until the verdict nothing of it reaches the client */
 }
@@ -62,7 +63,7 @@ void xchg_answer_broken(struct xchg *x, int status, const char *code, const char
 void xchg_answer_malformed(struct xchg *x, enum http_refusal why) {
     char text[256];
     snprintf(text, sizeof text, "the upstream's answer is malformed: %s",
-             why ? http_refusal_text(why) : "too many interim answers (1xx)");
+             why ? http_refusal_text(why) : "too many interim answers (1xx), or too long ones");
     xchg_answer_broken(x, 502, "upstream-malformed", text);
 }
 
@@ -131,9 +132,12 @@ static bool answer_final(struct xchg *x) {
     return x->state == XCHG_RELAY;
 }
 
-/* An interim head. */
+/* An interim head. It is passed on even if the client takes none of what comes. */
 static bool answer_interim(struct xchg *x) {
-    if (++x->interims > ANSWER_INTERIM_MAX) {
+    const struct http1_response *resp = &x->resp;
+    for (size_t i = 0; i < resp->nfields; i++)
+        x->interim_size += resp->fields[i].name.n + resp->fields[i].value.n;
+    if (++x->interims > ANSWER_INTERIM_MAX || x->interim_size > HTTP1_HEAD_MAX) {
         xchg_answer_malformed(x, HTTP_REFUSED_NOT);
         return false;
     }

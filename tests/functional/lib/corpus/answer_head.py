@@ -3,6 +3,7 @@ fields (7.6.1)."""
 from corpus import answer, bad, in_chunks, passed, spoilt
 
 OK = answer("Content-Length: 2", body="ok")
+LONG_HINTS = "HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n" % ("x" * 3000)
 EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 
 
@@ -169,6 +170,8 @@ INTERIM = [
     passed("102 twice", "9110 15.2", "HTTP/1.1 102 Processing\r\n\r\n" * 2 + OK),
     passed("199, which nobody knows", "9110 15.2", "HTTP/1.1 199 Odd\r\n\r\n" + OK),
     passed("32 interim answers", "design", "HTTP/1.1 103 Early Hints\r\n\r\n" * 32 + OK),
+    passed("interim answers of nearly 64 KiB", "design", LONG_HINTS * 21 + OK),
+    bad("interim answers of more than 64 KiB", "design", LONG_HINTS * 22 + OK, "too many interim answers (1xx), or too long ones"),
     bad("33 interim answers", "design", "HTTP/1.1 103 Early Hints\r\n\r\n" * 33 + OK, "too many interim answers"),
     passed("103 with Alt-Svc", "design", 'HTTP/1.1 103 Early Hints\r\nAlt-Svc: h3=":443"\r\n\r\n' + OK, "HTTP/1.1 103 Early Hints\r\n\r\n" + OK),
     passed("103 with the connection's own", "9110 7.6.1",
