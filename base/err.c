@@ -41,6 +41,11 @@ int errmsg_set(struct errmsg *msg, int err, const char *format, ...) {
     return err;
 }
 
+/* What sets the limit that was met, if it is the shell's to set. */
+static const char *limit_of(int error) {
+    return error == EFBIG ? " (limit: ulimit -f)" : error == EMFILE ? " (limit: ulimit -n)" : "";
+}
+
 int errmsg_errno(struct errmsg *msg, int err, const char *format, ...) {
     if (msg) {
         int saved = errno;
@@ -49,7 +54,7 @@ int errmsg_errno(struct errmsg *msg, int err, const char *format, ...) {
         int n = vsnprintf(msg->text, sizeof msg->text, format, ap);
         va_end(ap);
         if (n >= 0 && (size_t)n < sizeof msg->text)
-            snprintf(msg->text + n, sizeof msg->text - (size_t)n, ": %s", strerror(saved));
+            snprintf(msg->text + n, sizeof msg->text - (size_t)n, ": %s%s", strerror(saved), limit_of(saved));
         errno = saved;
     }
     return err;

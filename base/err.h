@@ -47,7 +47,7 @@ const char *err_text(int err);
  * `return errmsg_set(msg, ERR_PARSE, "...")`. errno is kept. */
 int errmsg_set(struct errmsg *msg, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same, and appends ": " and strerror(errno). */
+/* The same, and appends ": " and strerror(errno); of a limit that ulimit sets (EFBIG, EMFILE) it says which. */
 int errmsg_errno(struct errmsg *msg, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Puts "PREFIX: " before the message that is there. */

@@ -1,6 +1,5 @@
 #include "base/shared.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -25,8 +24,7 @@ static int make(const char *name, size_t size, struct shared *out, struct errmsg
     if (fd < 0)
         return errmsg_errno(msg, ERR_IO, "memfd");
     if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
-        int r = errmsg_errno(msg, ERR_IO, "a file in memory of %zu bytes can't be had%s", size,
-                             errno == EFBIG ? " (ulimit -f is a limit for it, too)" : "");
+        int r = errmsg_errno(msg, ERR_IO, "a file in memory of %zu bytes can't be had", size);
         close(fd);
         return r;
     }

@@ -138,8 +138,7 @@ int memory_file(const char *name, struct slice bytes, struct errmsg *msg) {
         return -1;
     }
     if (write_all(fd, bytes) < 0 || fcntl(fd, F_ADD_SEALS, MEMORY_SEALS | F_SEAL_SEAL) < 0) {
-        errmsg_errno(msg, ERR_IO, "%s, a file in memory, can't be written%s", name,
-                     errno == EFBIG ? " (ulimit -f is a limit for it, too)" : "");
+        errmsg_errno(msg, ERR_IO, "%s, a file in memory, can't be written", name);
         close(fd);
         return -1;
     }

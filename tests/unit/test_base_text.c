@@ -149,6 +149,12 @@ static void errors_have_texts(void **state) {
     errno = ENOENT;
     assert_int_equal(errmsg_errno(&m, ERR_IO, "open"), ERR_IO);
     assert_string_equal(m.text, "open: No such file or directory");
+    errno = EMFILE;
+    errmsg_errno(&m, ERR_IO, "open");
+    assert_string_equal(m.text, "open: Too many open files (limit: ulimit -n)");
+    errno = EFBIG;
+    errmsg_errno(&m, ERR_IO, "write");
+    assert_string_equal(m.text, "write: File too large (limit: ulimit -f)");
     char big[ERRMSG_MAX * 2];
     memset(big, 'x', sizeof big);
     big[sizeof big - 1] = 0;
