@@ -71,18 +71,15 @@ static void tail_read(struct tail *t, struct slice path) {
     }
 }
 
-enum endpoint { NO_ENDPOINT, INFO_REFS, UPLOAD_PACK, RECEIVE_PACK, UPLOAD_ARCHIVE };
-
 static const struct {
-    enum endpoint endpoint;
     struct slice suffix;
-    const char *media_type;
+    const char *media_type; /* NULL: of the discovery, which sends no body */
     enum git_kind kind;
 } endpoints[] = {
-    {INFO_REFS, {"/info/refs", 10}, NULL, GIT_NOT},
-    {UPLOAD_PACK, {"/git-upload-pack", 16}, GIT_FETCH_REQUEST, GIT_FETCH},
-    {RECEIVE_PACK, {"/git-receive-pack", 17}, GIT_PUSH_REQUEST, GIT_PUSH},
-    {UPLOAD_ARCHIVE, {"/git-upload-archive", 19}, GIT_ARCHIVE_REQUEST, GIT_ARCHIVE},
+    {{"/info/refs", 10}, NULL, GIT_NOT},
+    {{"/git-upload-pack", 16}, GIT_FETCH_REQUEST, GIT_FETCH},
+    {{"/git-receive-pack", 17}, GIT_PUSH_REQUEST, GIT_PUSH},
+    {{"/git-upload-archive", 19}, GIT_ARCHIVE_REQUEST, GIT_ARCHIVE},
 };
 
 #define ENDPOINTS (sizeof(endpoints) / sizeof(endpoints[0]))
@@ -95,8 +92,8 @@ static size_t endpoint_row(struct slice path) {
     return i;
 }
 
-static void refuse(struct git_request *out, const char *reason, bool discovery) {
-    *out = (struct git_request){.kind = GIT_REFUSED, .reason = reason, .discovery = discovery};
+static void refuse(struct git_request *out, const char *reason) {
+    *out = (struct git_request){.kind = GIT_REFUSED, .reason = reason};
 }
 
 /* ---- dumb HTTP ---- */
@@ -176,12 +173,12 @@ static const char *discovery_service(struct slice query, enum git_kind *kind) {
 static void classify_discovery(struct git_request *out, bool reads, struct slice query) {
     enum git_kind kind;
     if (!reads) {
-        refuse(out, "a git discovery by another method than GET", true);
+        refuse(out, "a git discovery by another method than GET");
         return;
     }
     const char *reason = discovery_service(query, &kind);
     if (reason)
-        refuse(out, reason, true);
+        refuse(out, reason);
     else
         out->kind = kind;
 }
@@ -202,9 +199,9 @@ static bool is_git_type(struct slice type) {
 /* No endpoint in any reading. */
 static void classify_other(struct git_request *out, struct slice tail, struct slice type) {
     if (is_git_type(type))
-        refuse(out, "a git request body sent to something that is no git endpoint", false);
+        refuse(out, "a git request body sent to something that is no git endpoint");
     else if (is_dumb(tail))
-        refuse(out, "git's dumb HTTP protocol is not let through", true);
+        refuse(out, "git's dumb HTTP protocol is not let through");
 }
 
 static bool contains(struct slice s, struct slice what) {
@@ -223,22 +220,21 @@ void git_classify(struct git_request *out, struct slice method, struct slice pat
         classify_other(out, tail_slice(&tail), type);
         return;
     }
-    bool discovery = endpoints[loose].endpoint == INFO_REFS;
     if (row != loose || contains(path, SLICE("//")) || contains(path, SLICE("%2F"))) {
-        refuse(out, "a git endpoint in an ambiguous spelling", discovery);
+        refuse(out, "a git endpoint in an ambiguous spelling");
         return;
     }
     struct slice repository = slice_sub(path, 0, path.n - endpoints[row].suffix.n);
     if (repository.n < 2) {
-        refuse(out, "a git endpoint without a repository", discovery);
+        refuse(out, "a git endpoint without a repository");
         return;
     }
-    if (discovery) {
+    if (!endpoints[row].media_type) {
         classify_discovery(out, reads, query);
     } else if (!slice_eq(method, SLICE("POST"))) {
-        refuse(out, "a git endpoint by another method than POST", false);
+        refuse(out, "a git endpoint by another method than POST");
     } else if (!slice_caseeq(type, slice_str(endpoints[row].media_type))) {
-        refuse(out, "a git request with another Content-Type than its endpoint's", false);
+        refuse(out, "a git request with another Content-Type than its endpoint's");
     } else {
         out->kind = endpoints[row].kind;
     }

@@ -22,7 +22,6 @@ struct git_request {
     /* of the others: the part of `path` before the endpoint ("/acme/app.git"), never empty */
     struct slice repository;
     const char *reason; /* of GIT_REFUSED: a static sentence */
-    bool discovery;     /* of GIT_REFUSED: answer as for a discovery */
 };
 
 /* Judges method, canonical path (as base/url.h makes it) and query as received without its '?'. content_type is the

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 
-enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_DEBUG };
 
 /* `role` is NULL in the process that the user started, else a string that lives for ever ("worker"). */
 void log_setup(const char *role, enum log_level level);
@@ -22,7 +22,6 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 
 #define log_error(...) log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_write(LOG_LEVEL_WARN, __VA_ARGS__)
-#define log_info(...)  log_write(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...)                                                                                       \
     do {                                                                                                     \
         if (log_level() >= LOG_LEVEL_DEBUG)                                                                  \

@@ -8,8 +8,6 @@
 
 #include "base/pages.h"
 
-#define MSG_HEADER 4
-
 struct msg_room msg_room;
 
 void msg_settle(void) {

@@ -13,7 +13,6 @@
 
 #include "base/slice.h"
 
-#define DER_BOOLEAN          0x01
 #define DER_INTEGER          0x02
 #define DER_BIT_STRING       0x03
 #define DER_OCTET_STRING     0x04

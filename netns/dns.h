@@ -42,7 +42,6 @@ enum dns_rcode {
 enum dns_type {
     DNS_A = 1,
     DNS_NS = 2,
-    DNS_SOA = 6,
     DNS_PTR = 12,
     DNS_TXT = 16,
     DNS_AAAA = 28,

@@ -43,15 +43,3 @@ enum sniff sniff_first(struct slice d) {
     }
     return SNIFF_MORE;
 }
-
-const char *sniff_name(enum sniff kind) {
-    switch (kind) {
-    case SNIFF_MORE: return "nothing yet";
-    case SNIFF_TLS: return "TLS";
-    case SNIFF_HTTP: return "HTTP";
-    case SNIFF_HTTP2: return "HTTP/2 in clear text";
-    case SNIFF_SSH: return "SSH";
-    case SNIFF_OTHER: break;
-    }
-    return "an unknown protocol";
-}

@@ -19,7 +19,4 @@ enum sniff {
 
 enum sniff sniff_first(struct slice data);
 
-/* "TLS", "SSH" ... for the log. Never NULL. */
-const char *sniff_name(enum sniff kind);
-
 #endif

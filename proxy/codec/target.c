@@ -122,7 +122,6 @@ static int read_path(struct target *out, const struct http1_request *req, struct
     if (out->connect)
         return 0;
     if (slice_eq(req->origin, SLICE("*"))) {
-        out->asterisk = true;
         out->path = req->origin;
         return 0;
     }

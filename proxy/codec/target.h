@@ -41,8 +41,7 @@ struct target {
     struct url_host host;
     uint16_t port;
     bool connect;       /* CONNECT host:port: no path; what comes inside is judged by itself */
-    bool asterisk;      /* OPTIONS *: path is "*" */
-    struct slice path;  /* canonical, in `buf` */
+    struct slice path;  /* canonical, in `path_buf`; "*" of OPTIONS * */
     struct slice query; /* as received, without '?' */
     bool has_query;
     struct slice origin; /* path and query as received, what goes upstream */

@@ -77,8 +77,7 @@ struct conn {
 
     /* TLS accept */
     struct leaf_waiter leaf;
-    SSL_CTX *leaf_ctx; /* the answer; borrowed */
-    int leaf_err;
+    int leaf_err; /* the answer */
     bool leaf_known;
     const char *hello_code; /* why the hello was refused: a word, and a sentence; NULL: it was not */
     const char *hello_why;
@@ -95,7 +94,6 @@ struct conn {
     bool close_after; /* the answer said "close", or its framing does */
     bool half_closed; /* the client has ended its side properly */
     bool chunked_out; /* of the answer under way */
-    bool first_done;  /* a request has been served: what is idle now is a kept connection */
     uint64_t drain_left;
     bool drain_long; /* … and the client may take its time for it */
 

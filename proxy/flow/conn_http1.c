@@ -527,7 +527,6 @@ static void h1_over(struct xchg *x, bool whole) {
     bool settles = h1_settles(conn, x);
     uint64_t drain = h1_drains(conn, x) ? x->drain : 0;
     conn->x = NULL;
-    conn->first_done = true;
     if (conn->state != CONN_HTTP)
         return;
     if (!whole) {

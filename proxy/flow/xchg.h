@@ -211,7 +211,6 @@ struct xchg {
     struct http_length up_length; /* … and HTTP/2's */
     unsigned waited;              /* HTTP/1: ms of the server's silence, up to the io's last deadline */
     bool up_open;                 /* its head did not end it: an end follows, even where no body can */
-    bool chunked_up;              /* the request's body goes up chunked */
     enum xchg_send_phase send_phase;
     bool trailers; /* it has some, which are not kept for a second try */
     bool corked;   /* the head is written and more follows at once */

@@ -14,5 +14,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             abort();
         told = kind;
     }
-    return sniff_name(told)[0] ? 0 : 1;
+    return 0;
 }

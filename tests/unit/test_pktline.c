@@ -141,13 +141,12 @@ static void test_sniff(void **state) {
     assert_int_equal(sniff_first(SLICE("")), SNIFF_MORE);
     for (size_t i = 0; i < ROWS(rows); i++) {
         enum sniff kind = SNIFF_MORE;
-        assert_string_not_equal(sniff_name(rows[i].kind), "");
         if (sniff_first(rows[i].in) != rows[i].kind)
-            fail_msg("row %zu: %s", i, sniff_name(sniff_first(rows[i].in)));
+            fail_msg("row %zu: %d", i, sniff_first(rows[i].in));
         for (size_t n = 1; n <= rows[i].in.n && kind == SNIFF_MORE; n++)
             kind = sniff_first(slice_sub(rows[i].in, 0, n));
         if (kind != rows[i].kind)
-            fail_msg("row %zu, bytewise: %s", i, sniff_name(kind));
+            fail_msg("row %zu, bytewise: %d", i, kind);
     }
     /* it decides within SNIFF_MAX bytes, whatever they are */
     for (int c = 0; c < 256; c++) {
