@@ -82,12 +82,3 @@ void secret_release(struct secret *s) {
     }
     *s = (struct secret){0};
 }
-
-bool secret_eq(const struct secret *s, struct slice other) {
-    volatile unsigned char differ = 0;
-    if (s->n != other.n)
-        return false;
-    for (size_t i = 0; i < s->n; i++)
-        differ |= (unsigned char)(s->bytes[i] ^ other.p[i]);
-    return differ == 0;
-}

@@ -36,9 +36,6 @@ static inline struct slice secret_slice(const struct secret *s) {
     return (struct slice){s->bytes, s->n};
 }
 
-/* Same length and bytes, in time that depends on the length alone. */
-bool secret_eq(const struct secret *s, struct slice other);
-
 /* Overwrites memory so that no compiler removes it. */
 void secret_wipe(void *p, size_t n);
 

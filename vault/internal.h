@@ -2,6 +2,7 @@
 #ifndef VAULT_INTERNAL_H
 #define VAULT_INTERNAL_H
 
+#include "base/secret.h"
 #include "vault/marks.h"
 #include "vault/vault.h"
 
@@ -66,7 +67,9 @@ void *vault_grow(void *array, size_t *n, size_t size);
 /* NULL when there is none of that name. */
 const struct credential *vault_find(const struct vault *v, struct slice name);
 
-/* The form for a request: checks as vault_bound and vault_render do. NULL with *err and `msg`. */
+/* The form for a request, if the credential is bound to where it goes. `path` is canonical (url_path_canonical), without query.
+ * NULL, with a message that names credential and origin, and *err: ERR_NOTFOUND (no such credential); ERR_DENIED (its `for` names
+ * no such scheme, host and port, or not this path, or no form does). */
 const struct form *vault_form(const struct vault *v, struct slice name, const struct vault_origin *origin,
                               struct slice path, int *err, struct errmsg *msg);
 

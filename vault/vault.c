@@ -249,24 +249,3 @@ bool vault_any_path(const struct vault *v, struct slice name, const struct vault
         any = any_path(c->forms[i].scopes, c->forms[i].nscopes, origin);
     return any;
 }
-
-int vault_bound(const struct vault *v, struct slice name, const struct vault_origin *origin,
-                struct slice path, struct errmsg *msg) {
-    int err = 0;
-    vault_form(v, name, origin, path, &err, msg);
-    return err;
-}
-
-int vault_render(const struct vault *v, struct slice name, const struct vault_origin *origin,
-                 struct slice path, const char **header, struct secret *value, struct errmsg *msg) {
-    int err = 0;
-    *value = (struct secret){0};
-    const struct form *f = vault_form(v, name, origin, path, &err, msg);
-    if (!f)
-        return err;
-    if (f->value.n == 0)
-        return errmsg_set(msg, ERR_INTERNAL, "the vault has not been opened");
-    *header = f->header;
-    err = secret_set(value, secret_slice(&f->value));
-    return err ? errmsg_set(msg, err, "%s", err_text(err)) : 0;
-}

@@ -9,8 +9,8 @@
  *         inject  bearer                for https://api.github.com
  *
  * Life cycle: vault_parse (no secret is touched: the supervisor stops here and asks for names, variables and
- * files) - vault_resolve (the keeper, before confinement: variables and files are read, helpers run) -
- * vault_render as often as you like - vault_free, which wipes.
+ * files) - vault_resolve (the keeper, before confinement: variables and files are read, helpers run) - the
+ * keeper's answers (vault/keeper.h) - vault_free, which wipes.
  *
  * A secret is in `struct secret` from its first byte on. No diagnostic holds one, nor what a helper wrote.
  */
@@ -19,7 +19,6 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/secret.h"
 #include "base/slice.h"
 #include "base/url.h"
 
@@ -46,7 +45,7 @@ int vault_read(const char *path, struct buf *text, struct errmsg *msg) MUST_CHEC
  * Parses `text`. `name` is the file's name as the user gave it, for diagnostics; relative paths in the file
  * are relative to `folder` (make it absolute; NULL: the folder part of `name`). Returns 0 and a vault that
  * the caller frees; or ERR_PARSE, *out NULL, and in `diags` one text with every error, in the format of
- * policy_diags_format (file:line:col, the line, a caret, what was expected); or ERR_NOMEM. An empty text is
+ * policy_diags_format (file:line:col, the line, a caret, what was expected); or ERR_LIMIT, ERR_NOMEM. An empty text is
  * an empty vault.
  */
 int vault_parse(const char *name, const char *folder, struct slice text, struct vault **out,
@@ -91,25 +90,12 @@ struct vault_source vault_source(const struct vault *v, size_t i);
 /* Whether the secret of credential `i` can be recognised where it should not be (vault/marks.h): from vault_resolve on. */
 bool vault_watched(const struct vault *v, size_t i);
 
-/* --- binding and rendering ------------------------------------------------------------------------------ */
+/* --- binding -------------------------------------------------------------------------------------------- */
 
 struct vault_origin {
     enum url_scheme scheme;
     struct slice host; /* canonical: url_host_slice() */
     uint16_t port;
 };
-
-/* 0; ERR_NOTFOUND (no such credential); ERR_DENIED (its `for` names no such scheme, host and port, or not
- * this path), with a message that names credential and origin. `path` is canonical (url_path_canonical),
- * without query. */
-int vault_bound(const struct vault *v, struct slice name, const struct vault_origin *origin,
-                struct slice path, struct errmsg *msg) MUST_CHECK;
-
-/*
- * The header for one request: checks the binding as above, then *header gets the field's name (borrowed from
- * the vault) and *value the whole value ("Basic …"), which the caller releases. On failure *value is empty.
- */
-int vault_render(const struct vault *v, struct slice name, const struct vault_origin *origin,
-                 struct slice path, const char **header, struct secret *value, struct errmsg *msg) MUST_CHECK;
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/secret.h"
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
 #include "proxy/process/sources.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/secret.h"
 #include "ca/openssl.h"
 #include "ca/root.h"
 #include "proxy/process/config.h"

@@ -15,7 +15,7 @@ static struct lease_key key_of(uint64_t sandbox, const char *credential, const c
 static void kept(const struct leases *l, const struct lease_key *key, uint64_t now, const char *value) {
     const struct lease *e = leases_find(l, key, now);
     assert_non_null(e);
-    assert_true(secret_eq(&e->value, slice_str(value)));
+    assert_true(slice_eq(secret_slice(&e->value), slice_str(value)));
     assert_true(slice_eq(slice_make(e->header, e->header_n), SLICE("Authorization")));
 }
 
