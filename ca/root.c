@@ -461,16 +461,3 @@ struct slice ca_root_pem(const struct ca_root *root) {
 uint32_t ca_root_hash(const struct ca_root *root) {
     return (uint32_t)X509_NAME_hash_ex(X509_get_subject_name(root->cert), libctx_root(), NULL, NULL);
 }
-
-int64_t ca_root_not_after(const struct ca_root *root) {
-    return root->not_after;
-}
-
-int ca_cert_read(int dirfd, struct buf *pem, struct errmsg *msg) {
-    struct secret bytes = {0};
-    int r = files_read(dirfd, CA_CERT_FILE, CA_PEM_MAX - 1, false, &bytes, msg);
-    if (r == 0)
-        r = buf_put(pem, secret_slice(&bytes));
-    secret_release(&bytes);
-    return r;
-}

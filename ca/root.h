@@ -1,6 +1,6 @@
 /*
  * The root: exeat's own certification authority. Its key is the most precious thing that exeat holds; only
- * the keeper calls anything here but ca_cert_read.
+ * the keeper calls anything here.
  *
  * It lives in the state directory as `ca.pem` (0644) and `ca-key.pem` (0600) and is made at first use. Two
  * first users at once make one: the directory is locked (flock on the directory itself, no lock file), each
@@ -55,9 +55,6 @@ struct slice ca_root_pem(const struct ca_root *root);
 /* The hash of its subject, by which OpenSSL and others name files of certificates. */
 uint32_t ca_root_hash(const struct ca_root *root);
 
-/* When the certificate ends, in seconds since 1970. */
-int64_t ca_root_not_after(const struct ca_root *root);
-
 /*
  * Appends to `der` a leaf certificate for `name`, with the public key `spki` (SubjectPublicKeyInfo of an EC
  * P-256 key, its point not compressed; compared, not parsed). `name` is a host in the canonical form of
@@ -72,9 +69,5 @@ int ca_mint(struct ca_root *root, struct slice name, struct slice spki, int64_t 
 /* The same with a life of `life` seconds from `now` on, back-dating not counted: for tests of expiry. */
 int ca_mint_for(struct ca_root *root, struct slice name, struct slice spki, int64_t now, int64_t life,
                 struct buf *der, struct errmsg *msg) MUST_CHECK;
-
-/* Appends the certificate in the directory `dirfd`, ca.pem alone, without touching the key: for `exeat ca`
- * and the like. Returns 0, ERR_NOTFOUND, ERR_IO or ERR_LIMIT. */
-int ca_cert_read(int dirfd, struct buf *pem, struct errmsg *msg);
 
 #endif

@@ -93,8 +93,6 @@ struct git_command git_push_command(const struct git_push *push, size_t i);
 /* The i-th push option, i < noptions, in the same way. */
 struct slice git_push_option(const struct git_push *push, size_t i);
 
-const char *git_op_name(enum git_op op);
-
 /* git's check-ref-format for a full name under refs/; one_level admits refs/x (git does for deletions). */
 bool git_ref_valid(struct slice ref, bool one_level);
 

@@ -337,15 +337,6 @@ struct git_command git_push_command(const struct git_push *push, size_t i) {
                                 .ref = slice_sub(arena, at->ref, at->ref_len)};
 }
 
-const char *git_op_name(enum git_op op) {
-    switch (op) {
-    case GIT_CREATE: return "create";
-    case GIT_UPDATE: return "update";
-    case GIT_DELETE: break;
-    }
-    return "delete";
-}
-
 /* ---- bodies ---- */
 
 enum git_encoding git_encoding(struct slice content_encoding) {

@@ -164,7 +164,3 @@ int channel_send_type(struct channel *c, uint16_t type) {
     msg_begin(&m, memory, sizeof memory, type);
     return channel_send(c, &m);
 }
-
-bool channel_idle(const struct channel *c) {
-    return !c->head;
-}

@@ -48,18 +48,11 @@ void channel_close(struct channel *c);
  * then, or be closed. */
 void channel_take(struct channel *c);
 
-static inline bool channel_is_open(const struct channel *c) {
-    return c->ops && c->fd >= 0;
-}
-
 /* 0: sent or queued (descriptors are duplicated then). ERR_EOF, ERR_LIMIT, ERR_IO, ERR_NOMEM: it is not, and the channel is of no
  * use any more; `closed` follows from the loop. */
 int channel_send(struct channel *c, const struct msg_out *m);
 
 /* A message without fields. */
 int channel_send_type(struct channel *c, uint16_t type);
-
-/* Whether all was handed to the kernel. */
-bool channel_idle(const struct channel *c);
 
 #endif

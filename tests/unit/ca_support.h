@@ -70,4 +70,11 @@ static inline int64_t time_of(const ASN1_TIME *t) {
     return (int64_t)timegm(&tm);
 }
 
+static inline int64_t root_end(const struct ca_root *root) {
+    X509 *cert = root_cert(root);
+    int64_t end = time_of(X509_get0_notAfter(cert));
+    X509_free(cert);
+    return end;
+}
+
 #endif

@@ -197,7 +197,7 @@ static void test_dates(void **state) {
     assert_int_equal(verify(s, leaf, "a.test", NULL, NOW + DAY / 2), 0);
     X509_free(leaf);
 
-    int64_t end = ca_root_not_after(s->root);
+    int64_t end = root_end(s->root);
     leaf = mint(s, "a.test", end - DAY);
     assert_int_equal(time_of(X509_get0_notAfter(leaf)), end);
     X509_free(leaf);

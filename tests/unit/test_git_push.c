@@ -42,6 +42,8 @@ static void build(struct buf *out, const char *const *lines) {
 
 /* What a push says, in one line. */
 static int describe(struct slice in, size_t piece, struct buf *text) {
+    static const char *const ops[] = {
+        [GIT_CREATE] = "create", [GIT_UPDATE] = "update", [GIT_DELETE] = "delete"};
     struct git_push push;
     int r = ERR_INCOMPLETE;
     size_t at = 0;
@@ -61,8 +63,7 @@ static int describe(struct slice in, size_t piece, struct buf *text) {
         assert_int_equal(at, push.consumed);
         for (size_t i = 0; i < push.ncommands; i++) {
             struct git_command c = git_push_command(&push, i);
-            buf_printf(text, "%s %.*s %.2s>%.2s;", git_op_name(c.op), SLICE_ARG(c.ref), c.old_id.p,
-                       c.new_id.p);
+            buf_printf(text, "%s %.*s %.2s>%.2s;", ops[c.op], SLICE_ARG(c.ref), c.old_id.p, c.new_id.p);
         }
         const struct git_caps *caps = &push.caps;
         buf_printf(text, "%s%s%s%s%s%d", caps->report_status || caps->report_status_v2 ? "r" : "",
