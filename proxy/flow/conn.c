@@ -77,7 +77,7 @@ struct conn *conn_new(struct box *box, int fd) {
         conn->next->link = &conn->next;
     box->conns = conn;
     box->nconns++;
-    box->engine->stats.connections++;
+    box->engine->nconns++;
     io_deadline(conn->io, box->engine->config.limits.idle_ms);
     return conn;
 }
@@ -104,7 +104,7 @@ static struct io *conn_detach(struct conn *conn) {
     if (conn->next)
         conn->next->link = conn->link;
     conn->box->nconns--;
-    engine->stats.connections--;
+    engine->nconns--;
     conn->next = engine->dead_conns;
     engine->dead_conns = conn;
     engine_settle(engine);

@@ -33,8 +33,6 @@ void decision_verdict(struct box *box, struct decision *d, struct record *r, str
         return;
     decision_enter(d, DECISION_TOLD);
     decision_fill(box, d, r, RECORD_VERDICT);
-    if (r->denied)
-        box->engine->stats.denied++;
     struct slice encoded = recorder_send(box->engine->config.recorder, r);
     why_verdict(box->why, r, encoded, hint, d->asked);
 }

@@ -177,7 +177,6 @@ static void box_free(struct box *box) {
     *box->link = box->next;
     if (box->next)
         box->next->link = box->link;
-    box->engine->stats.sandboxes--;
     free(box);
 }
 
@@ -249,7 +248,6 @@ bool box_takes(struct box *box, const struct verdict *v, unsigned *wait_s) {
 
 void box_shed(struct box *box, const char *code, const char *why) {
     uint64_t now = clock_monotonic_ms();
-    box->engine->stats.shed++;
     if (box->shed_noted && now - box->shed_noted < ENGINE_SHED_NOTE)
         return;
     box->shed_noted = now ? now : 1;
@@ -306,12 +304,11 @@ static void engine_on_accept(evutil_socket_t listener, short what, void *arg) {
             return;
         }
         if (box->nconns >= engine->config.limits.sandbox_connections ||
-            engine->stats.connections >= engine->config.limits.connections) {
+            engine->nconns >= engine->config.limits.connections) {
             close(fd);
             box_shed(box, "connections", "too many connections are open");
             continue;
         }
-        engine->stats.accepted++;
         engine_tidy_later(engine);
         conn_new(box, fd);
     }
@@ -382,7 +379,6 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
     if (box->next)
         box->next->link = &box->next;
     engine->boxes = box;
-    engine->stats.sandboxes++;
     int r = box_listen(box, sandbox);
     if (r) {
         box_free(box);
@@ -400,8 +396,7 @@ void engine_remove_sandbox(struct engine *engine, uint64_t id) {
 /* ---- draining ---- */
 
 void engine_settle(struct engine *engine) {
-    if (engine->draining && engine->stats.connections == 0 && engine->stats.exchanges == 0 &&
-        engine->drain_done)
+    if (engine->draining && engine->nconns == 0 && engine->nxchgs == 0 && engine->drain_done)
         event_active(&engine->drain_timer, EV_TIMEOUT, 0);
 }
 
@@ -435,8 +430,4 @@ void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), v
         }
     event_add(&engine->drain_timer, &tv);
     engine_settle(engine);
-}
-
-void engine_stats(const struct engine *engine, struct engine_stats *out) {
-    *out = engine->stats;
 }

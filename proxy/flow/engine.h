@@ -74,8 +74,8 @@ struct engine_config {
     bool log_query;      /* values of queries are recorded: the operator has asked for them */
 };
 
-/* 0, ERR_NOMEM or ERR_CRYPTO. Makes the leaf key of the process and the cache of leaves (ca/leaf.h), which asks
- * `vault` for certificates; the reserve descriptor for EMFILE is opened here, before confinement. */
+/* 0, ERR_NOMEM or ERR_IO. The cache of leaves (ca/leaf.h) asks `vault` for certificates; the reserve descriptor for EMFILE is
+ * opened here. */
 int engine_new(const struct engine_config *config, struct engine **out, struct errmsg *msg);
 
 /* All sandboxes and connections go, each exchange with an outcome record of its own. */
@@ -118,11 +118,5 @@ void engine_remove_sandbox(struct engine *engine, uint64_t id);
 /* No more connections are accepted; idle ones are closed, exchanges under way may end. `done` is called once, when
  * the last one has ended or `ms` have passed (then the rest is cut off, and its outcomes say so), never from within. */
 void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), void *arg);
-
-struct engine_stats {
-    size_t sandboxes, connections, exchanges;
-    uint64_t accepted, requests, denied, shed; /* shed: refused for a limit of connections or descriptors */
-};
-void engine_stats(const struct engine *engine, struct engine_stats *out);
 
 #endif

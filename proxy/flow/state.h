@@ -79,7 +79,7 @@ struct engine {
     struct event drain_timer;
     void (*drain_done)(void *arg);
     void *drain_arg;
-    struct engine_stats stats;
+    size_t nconns, nxchgs;          /* of all sandboxes */
     struct git_memory proof_memory; /* for looking through packs (gitproof.h) */
     struct buf text;                /* one block for texts that are made and sent at once */
     struct buf text2;               /* … and another */

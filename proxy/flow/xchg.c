@@ -59,8 +59,7 @@ struct xchg *xchg_new(struct conn *conn, const struct xchg_client *client) {
     buf_init(&x->replay, XCHG_REPLAY_MAX);
     x->req.nfields = 0;
     x->resp.nfields = 0;
-    engine->stats.exchanges++;
-    engine->stats.requests++;
+    engine->nxchgs++;
     return x;
 }
 
@@ -274,7 +273,7 @@ void xchg_end(struct xchg *x, bool whole) {
     x->fetch = NULL;
     errand_cancel_all(x); /* what none of those holds */
     bodygate_release(x);
-    engine->stats.exchanges--;
+    engine->nxchgs--;
     x->next = engine->dead_xchgs;
     engine->dead_xchgs = x;
     if (parted)
