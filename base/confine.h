@@ -24,13 +24,13 @@ enum confine_role {
     CONFINE_SCRIBE, /* as a worker, and unix sockets (Redis) */
 };
 
-/* `parent` is the process that must live for this one to live; 0 skips that part. 0 or ERR_IO. */
+/* `parent` is the process that must live for this one to live; 0 skips that part. 0, ERR_IO, or ERR_EOF: it has ended. */
 int confine_begin(pid_t parent, struct errmsg *msg) MUST_CHECK;
 
 /* 0, or ERR_IO / ERR_UNSUPPORTED (kernel without seccomp or Landlock) with a message: the caller must end. */
 int confine_role(enum confine_role role, struct errmsg *msg) MUST_CHECK;
 
-/* Whether this kernel offers Landlock; *abi gets the version. */
+/* The version of Landlock that this kernel offers; 0: none. */
 int confine_landlock_abi(void);
 
 /* Takes every capability, the bounding set's too where permitted. Part of confine_role; init uses it by itself. */

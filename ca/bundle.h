@@ -37,13 +37,13 @@ struct ca_read {
  *   3. the files of the known distributions (Debian, Fedora, SUSE, Alpine, Arch, NixOS);
  *   4. OpenSSL's default directory, then /etc/ssl/certs: every certificate in it.
  * `read` is a record of the files, for further calls that append to the same `pem`, or NULL. *count (may be NULL) gets
- * the number; 0 is no error: a minimal container has none. What can't be read as a certificate is left out. Returns 0, ERR_LIMIT, ERR_NOMEM, or ERR_IO with a message when SSL_CERT_FILE names
- * what can't be read.
+ * the number; 0 is no error: a minimal container has none. What can't be read as a certificate is left out. Returns 0, ERR_LIMIT,
+ * ERR_NOMEM, or ERR_IO with a message when SSL_CERT_FILE names what can't be read.
  */
 int ca_system_roots(struct buf *pem, struct ca_read *read, size_t *count, struct errmsg *msg);
 
 /* Appends the roots of one PEM file (--upstream-ca) that are not in `pem` yet, cleaned in the same way. `read` as above: what is in
- * there was put into this `pem`. ERR_PARSE when there is none in it. */
+ * there was put into this `pem`. 0; ERR_PARSE: there is none in it; ERR_IO, ERR_LIMIT, ERR_NOMEM; all with a message. */
 int ca_file_roots(const char *path, struct buf *pem, struct ca_read *read, struct errmsg *msg);
 
 /*

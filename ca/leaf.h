@@ -68,8 +68,8 @@ SSL_CTX *leaf_cache_context(struct leaf_cache *cache);
  * The certificate for `name` (canonical, as for ca_mint) at `now`, seconds since 1970.
  * 0: *cert is ready, borrowed until the next call into the cache.
  * ERR_AGAIN: asked for; `w` is told. `w` must not be waiting already.
- * Else an error at once, `w` is not told: ERR_LIMIT (too many names are pending), ERR_NOMEM, ERR_CRYPTO (there is no key), or what
- * `ask` returned.
+ * Else an error at once, `w` is not told: ERR_LIMIT (too many names are pending), ERR_NOMEM, ERR_CRYPTO (there is no key), ERR_PARSE
+ * (no name), or what `ask` returned.
  */
 int leaf_cache_get(struct leaf_cache *cache, struct slice name, int64_t now, struct leaf_waiter *w,
                    X509 **cert);

@@ -1,6 +1,6 @@
 /*
- * The client side of TLS: a context that trusts the host's roots and --upstream-ca, made once, before
- * confinement. There is no way to make one that does not verify.
+ * The client side of TLS: a context that trusts the host's roots and --upstream-ca, for all connections of a
+ * process. There is no way to make one that does not verify.
  */
 #ifndef CA_UPSTREAM_H
 #define CA_UPSTREAM_H
@@ -12,9 +12,9 @@
 
 /*
  * A context with the roots of `roots` and `extra` (PEM, any number; see ca/bundle.h), which are borrowed for as
- * long as it lives: no file is read later. TLS 1.2 or better, verification on, client session cache without
+ * long as it lives: no file is read, so it may be made after confinement. TLS 1.2 or better, verification on, client session cache without
  * internal storage (set SSL_CTX_sess_set_new_cb to keep sessions; hand them to ca_upstream_prepare). Returns 0
- * and a context that the caller frees by SSL_CTX_free, ERR_PARSE, ERR_CRYPTO or ERR_NOMEM.
+ * and a context that the caller frees by SSL_CTX_free, or ERR_CRYPTO. What is no certificate in them is passed over.
  */
 int ca_upstream_new(struct slice roots, struct slice extra, SSL_CTX **out, struct errmsg *msg) MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /*
  * The tree: what a policy file says, word by word, before anything is looked up or expanded. It holds the whole
- * language. Internal to policy/; the tools of proxy/command (fmt, learn) may read it too.
+ * language. Internal to policy/.
  *
  * Everything lies in the arena that tree_parse is given. Every node keeps its tokens, for errors that are found later.
  */

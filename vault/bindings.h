@@ -19,8 +19,8 @@ struct vault;
 struct bindings;
 struct binding; /* one host's */
 
-/* Writes the message VAULT_BINDINGS (vault/wire.h). ERR_LIMIT if it does not fit one message: a vault of
- * thousands of hosts; the keeper refuses to start then. */
+/* Writes the message VAULT_BINDINGS (vault/wire.h). 0; ERR_LIMIT: it does not fit one message, a vault
+ * of thousands of hosts, and the keeper refuses to start; ERR_NOMEM. */
 int bindings_put(const struct vault *v, struct msg_out *m);
 
 /* Reads that message. 0 and what the caller frees, ERR_PEER or ERR_NOMEM. */

@@ -1,5 +1,5 @@
 /*
- * Inflating the beginning of a gzip body, within limits: enough to judge a push's command list, never a whole body.
+ * Inflating a gzip body in steps and within limits, for reading it: what is passed on is the body as it came.
  */
 #ifndef PROXY_CODEC_GUNZIP_H
 #define PROXY_CODEC_GUNZIP_H
@@ -8,7 +8,7 @@
 
 struct gunzip {
     void *stream; /* zlib's */
-    size_t limit; /* most bytes that may come out */
+    size_t limit; /* most bytes that may come out; may be raised on the way */
     size_t produced;
     bool ended; /* the gzip member is complete */
 };

@@ -247,10 +247,10 @@ struct xchg {
 
 /* ---- for the transport ---- */
 
-/* A whole head has come: `head` is taken over (its memory moves, it is empty then). Parses, judges and goes on. The
- * exchange may be over when this returns. NULL: memory is short. */
+/* A head is to be put into x->head and parsed into x->req; xchg_start follows. NULL: memory is short. */
 struct xchg *xchg_new(struct conn *conn, const struct xchg_client *client);
-/* Begins with `x->head` filled and `x->req` parsed; parse_error is what http1_request_parse returned. */
+/* Judges and goes on; parse_error is what http1_request_parse returned. The exchange may be over when this returns, and when
+ * what follows does. */
 void xchg_start(struct xchg *x, int parse_error);
 void xchg_body(struct xchg *x, struct slice bytes);
 void xchg_body_end(struct xchg *x, struct http_field *trailers, size_t n);

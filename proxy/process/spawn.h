@@ -1,9 +1,10 @@
 /*
  * Starting a role: a fork and an exec, so that nothing of the supervisor's memory, environment or descriptors is inherited. Each is a
  * program of its own, exeat-keeper, exeat-worker and exeat-scribe, with the libraries that it needs (as init is, exeat-init):
- * to load all into each takes longer than all the rest of a start, and so the keeper holds no line of code that reads what is hostile. They are looked for beside this
- * program, as it was executed (links to it are followed), then where `make install` puts them, and not taken from somebody who could
- * not write to this program: each must be a file of its owner or of root that no others may write to.
+ * to load all into each takes longer than all the rest of a start, and so the keeper holds no line of code that reads what is hostile.
+ * They are looked for beside this program, as it was executed (links to it are followed), then where `make install` puts them, and not
+ * taken from somebody who could not write to this program: each must be a file of its owner or of root that nobody else may write to,
+ * but a group that may write to this program, too.
  *
  * The role runs in a session of its own, where no terminal's signal reaches it, with SIGKILL as the signal of its parent's death; it has
  * /dev/null as input and output, the supervisor's standard error, the socket to the supervisor at descriptor IPC_FD, and nothing else.
