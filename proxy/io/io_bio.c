@@ -50,10 +50,11 @@ int io_raw_read(struct io *io, void *p, size_t n, size_t *got) {
 static int io_raw_send(struct io *io, struct slice s, size_t *taken) {
     struct slice held = buf_slice(&io->held);
     struct iovec parts[] = {{(void *)held.p, held.n}, {(void *)s.p, s.n}};
-    struct msghdr m = {.msg_iov = held.n ? parts : parts + 1, .msg_iovlen = held.n ? 2 : 1};
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
+    int flags = MSG_NOSIGNAL | (io->more ? MSG_MORE : 0);
     ssize_t r;
-    do
-        r = sendmsg(io->fd, &m, MSG_NOSIGNAL | (io->more ? MSG_MORE : 0));
+    do /* nearly always there is one part alone, and for that the kernel has a shorter way */
+        r = held.n ? sendmsg(io->fd, &m, flags) : send(io->fd, s.p, s.n, flags);
     while (r < 0 && errno == EINTR);
     if (r >= 0) {
         size_t first = (size_t)r < held.n ? (size_t)r : held.n;
