@@ -154,7 +154,8 @@ const struct option_row run_rows[] = {
     {0, "workers", "N", take_workers, "processes that serve the sandbox (default: 1)"},
     {0, "push-memory", "MIB", take_push_memory,
      "memory for looking through one push, where a rule needs that (default: 256)"},
-    {'q', "quiet", NULL, take_quiet, "no decisions on standard error (default: denials)"},
+    {'q', "quiet", NULL, take_quiet,
+     "no decisions on standard error (default: denials); of -q and -v the last counts"},
     {'v', "verbose", NULL, take_verbose, "every decision on standard error"},
     {'h', "help", NULL, take_help, "this text"},
 };

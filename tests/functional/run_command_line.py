@@ -247,6 +247,9 @@ def how_loud_it_is():
     loud = exeat.run(None, command, flags=["-v"])
     tap.contains(loud.err, "exeat: denied GET http://x.test/")
     tap.ok(len(loud.err.splitlines()) >= 1)
+    for flags, shown in (["-q", "-v"], True), (["-qv"], True), (["-v", "-q"], False), (["--verbose", "--quiet"], False):
+        tap.equal(exeat.run(None, command, flags=flags).err != "", shown, "the last one counts: %s" % flags)
+    tap.contains(exeat.call("run", "--help").out, "of -q and -v the last counts")
 
 
 @tap.test
