@@ -47,7 +47,8 @@ static bool contradicted(const struct check *c, const struct rule *r, struct sli
 
 static void warn(struct check *c, const struct rule *r, struct slice method, struct slice pattern) {
     check_warn(
-        c, r, "writes-past-push", "a narrower path; or a push rule for what it is to write",
+        c, r, "writes-past-push",
+        "a narrower path, a push rule for what it is to write, or an `expect deny` if it is meant",
         "permits %.*s %.*s, but the push rules refuse what that may write, a branch like refs/heads/main",
         SLICE_ARG(method), SLICE_ARG(pattern));
 }
@@ -116,7 +117,7 @@ static bool check_table(struct check *c, const struct rule *r, size_t place, con
 void check_writes(struct check *c, const struct rule *r) {
     size_t n, m;
     const struct forge_row *hub = forge_rows(&n), *lab = forge_gitlab_rows(&m);
-    if (r->deny || r->action != TREE_HTTP || r->target.host_kind != RULE_HOST_EXACT ||
+    if (r->deny || r->refusal_proved || r->action != TREE_HTTP || r->target.host_kind != RULE_HOST_EXACT ||
         !doors_has_push_rules(c->p, r->target.host, r->target.host_is_address))
         return;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {

@@ -1,6 +1,7 @@
 /* Proofs: each `expect` is judged as the request, or the few requests, that it describes. */
 #include "policy/compile.h"
 
+#include "policy/condition.h"
 #include "policy/diag.h"
 #include "policy/hint.h"
 #include "policy/parse.h"
@@ -95,6 +96,16 @@ static void report(struct proof *t, const struct verdict *v) {
     t->c->diags->failed++;
 }
 
+/* It is known, and meant, that the push rules refuse a write which this rule about HTTP permits. */
+static void write_is_refused(struct proof *t) {
+    struct body_view view = {.read = false};
+    struct verdict v;
+    judge_rules(t->c->p, &t->f, t->reach, &view, &v);
+    body_view_release(&view);
+    if (v.action == VERDICT_ALLOW && v.rule.index)
+        t->c->p->rules[v.rule.index - 1].refusal_proved = true;
+}
+
 static void prove_one(struct proof *t) {
     struct verdict v;
     if (t->reported)
@@ -110,6 +121,8 @@ static void prove_one(struct proof *t) {
                       slice_eq(v.credential, t->tree->with.text);
     if (!right || !credential)
         report(t, &v);
+    else if (v.door && v.action == VERDICT_DENY)
+        write_is_refused(t);
 }
 
 static void prove_http(struct proof *t) {

@@ -67,6 +67,19 @@ def a_word_that_is_no_action_is_told_with_the_one_that_was_meant():
 
 
 @tap.test
+def a_write_that_push_rules_refuse_is_not_warned_of_if_it_is_meant():
+    """An `expect deny` says so; one of something else, or what the rule about HTTP does not permit, does not."""
+    rules = ("allow GET,PUT https://api.github.com/repos/acme/app/contents/**\n"
+             "allow push https://github.com/acme/app refs/heads/fix/*\n")
+    main = 'https://api.github.com/repos/acme/app/contents/a body {"branch":"main"}\n'
+    folder = files(bare=rules, meant=rules + "expect deny PUT " + main, other=rules + "expect deny POST " + main,
+                   allowed=rules + "expect allow PUT " + main.replace("main", "fix/1"))
+    for name, code in (("bare", 1), ("meant", 0), ("other", 1), ("allowed", 1)):
+        r = policy(folder, "check", "@%s.policy" % name)
+        tap.equal((r.code, "an `expect deny` if it is meant" in r.out), (code, code == 1), name)
+
+
+@tap.test
 def errors_have_colour_on_a_terminal_alone():
     folder = files(bad="allow get https://a.test/\n", odd="allow GTE https://a.test/\n")
     for name, env, painted in (("bad", {}, "\033[1;31merror:\033[0m unknown action"), ("odd", {}, "\033[33mwarning:\033[0m no common"),
