@@ -77,29 +77,31 @@ static unsigned h1_body_ms(const struct conn *conn) {
 
 /* ---- heads ---- */
 
-/* Moves the head's bytes to the exchange: the whole buffer when nothing lies behind it. */
-static int h1_move_head(struct conn *conn, struct xchg *x, struct slice head) {
+/* Moves the head's bytes out: the whole buffer when nothing lies behind it. */
+static int h1_move_head(struct conn *conn, struct slice head, struct buf *out) {
     size_t before = (size_t)(head.p - (conn->in.data + conn->in.start));
     buf_consume(&conn->in, before);
     if (buf_len(&conn->in) == head.n) {
-        size_t limit = conn->in.limit;
-        buf_release(&x->head);
-        x->head = conn->in;
-        buf_init(&conn->in, limit);
+        *out = conn->in;
+        buf_init(&conn->in, out->limit);
         return 0;
     }
-    buf_clear(&x->head);
-    int r = buf_put(&x->head, head);
+    int r = buf_put(out, head);
     buf_consume(&conn->in, head.n);
     return r;
 }
 
 static void h1_start(struct conn *conn, struct slice head, enum http_refusal refusal) {
-    struct xchg *x = xchg_new(conn, &h1_client);
-    if (!x || (refusal == HTTP_REFUSED_NOT && h1_move_head(conn, x, head))) {
-        conn_close(conn);
+    struct buf own;
+    buf_init(&own, HTTP1_HEAD_MAX);
+    int lost = refusal == HTTP_REFUSED_NOT ? h1_move_head(conn, head, &own) : 0;
+    struct xchg *x = lost ? NULL : xchg_new(conn, &h1_client);
+    if (!x) {
+        buf_release(&own);
+        conn_refuse(conn, "no-memory", "out of memory");
         return;
     }
+    x->head = own;
     conn->x = x;
     conn->body_wanted = false;
     int r = ERR_PARSE;

@@ -196,13 +196,12 @@ void conn_tls_begin(struct conn *conn) {
     }
     SSL *ssl = SSL_new(leaf_cache_context(engine->leaves));
     conn_enter(conn, CONN_HELLO);
-    if (!ssl || io_unread(conn->io, buf_slice(&conn->in))) {
+    if (!ssl || SSL_set_app_data(ssl, conn) != 1 || io_unread(conn->io, buf_slice(&conn->in))) {
         SSL_free(ssl);
         conn_close(conn);
         return;
     }
     buf_release(&conn->in);
-    SSL_set_app_data(ssl, conn);
     SSL_set_accept_state(ssl);
     if (io_tls(conn->io, ssl)) {
         conn_close(conn);
