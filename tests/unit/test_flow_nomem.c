@@ -146,8 +146,8 @@ static bool world_try(struct world *w, uint16_t port, struct slice said, long pi
     }
     counting = false;
     engine_reap(&w->engine);
-    assert_int_equal(w->engine.connections, 0);
-    assert_int_equal(w->engine.exchanges, 0);
+    assert_int_equal(w->engine.nconns, 0);
+    assert_int_equal(w->engine.nxchgs, 0);
     ERR_clear_error();
     close(ends[0]);
     return before < 0;
