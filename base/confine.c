@@ -37,7 +37,8 @@ int confine_begin(pid_t parent, struct errmsg *msg) {
     return 0;
 }
 
-int confine_drop_capabilities(struct errmsg *msg) {
+/* Every capability, of the bounding set too where permitted. */
+static int drop_capabilities(struct errmsg *msg) {
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (int cap = 0; cap <= 63; cap++)
         if (prctl(PR_CAPBSET_READ, cap) == 1)
@@ -126,7 +127,7 @@ static int confine_filter(enum confine_role role, struct errmsg *msg) {
 int confine_role(enum confine_role role, struct errmsg *msg) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return errmsg_errno(msg, ERR_IO, "no_new_privs");
-    int r = confine_drop_capabilities(msg);
+    int r = drop_capabilities(msg);
     if (r == 0)
         r = confine_landlock(role, msg);
     if (r == 0)

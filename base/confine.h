@@ -33,7 +33,4 @@ int confine_role(enum confine_role role, struct errmsg *msg) MUST_CHECK;
 /* The version of Landlock that this kernel offers; 0: none. */
 int confine_landlock_abi(void);
 
-/* Takes every capability, the bounding set's too where permitted. Part of confine_role; init uses it by itself. */
-int confine_drop_capabilities(struct errmsg *msg) MUST_CHECK;
-
 #endif

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "ca/pem.h"
-#include "ca/paths.h"
 #include "ca/sha1.h"
 
 #define ROOTS_MAX 4096

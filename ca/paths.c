@@ -1,5 +1,5 @@
 /* Where programs of this host look for roots. */
-#include "ca/paths.h"
+#include "ca/bundle.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@ void ca_paths_release(struct ca_paths *paths) {
     *paths = (struct ca_paths){0};
 }
 
-void paths_add(struct ca_paths *paths, const char *path) {
+/* Adds the real path of a regular file, once; nothing if there is none, or no room. */
+static void paths_add(struct ca_paths *paths, const char *path) {
     struct stat st;
     char *real = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? realpath(path, NULL) : NULL;
     bool known = paths->n == CA_PATHS_MAX; /* those that matter most come first */

@@ -1,7 +1,5 @@
 #include "netns/dns.h"
 
-#include <arpa/inet.h>
-
 #include "netns/names.h"
 
 #define HEADER      12
@@ -116,7 +114,9 @@ static void read_additional(struct reader *r, unsigned count, struct dns_query *
     }
 }
 
-int dns_parse(struct slice packet, struct dns_query *q) {
+/* Reads one query. 0; with q->rcode other than NOERROR the answer is that code. ERR_PARSE: not even a header, or an answer instead of a
+ * query: say nothing. */
+static int dns_parse(struct slice packet, struct dns_query *q) {
     struct reader r = {.p = (const uint8_t *)packet.p, .n = packet.n};
     *q = (struct dns_query){0};
     q->id = get16(&r);

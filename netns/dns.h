@@ -65,10 +65,6 @@ struct dns_query {
     bool host; /* the name could be a host's */
 };
 
-/* Reads one query. 0; with q->rcode other than NOERROR the answer is that code. ERR_PARSE: not even a header, or an answer instead of a
- * query: say nothing. */
-int dns_parse(struct slice packet, struct dns_query *q);
-
 /* What the sandbox is told, decided by dns_answer, for the log. */
 struct dns_result {
     struct dns_query query;

@@ -61,18 +61,13 @@ const json_t *forge_member(const json_t *object, struct slice path, bool *doubtf
 bool forge_answer(struct forge_reading *r, struct slice target, struct slice body, const char *path,
                   struct slice *out);
 
-/* Makes the repository known, if it can be. */
-void forge_settle_repository(struct forge_reading *r);
 /* "/acme/app" out of "acme/app", checked. Empty, and dark, if it is none. */
 struct slice forge_repository(struct forge_reading *r, struct slice name);
 
 /* A ref's full name, checked: `space` before `name`. Empty, and dark, if it is none for certain. */
 struct slice forge_ref(struct forge_reading *r, enum forge_space space, struct slice name);
 
-/* Adds one update. An empty `ref` is one that is not known: `unknown` says what it would be. */
-struct forge_write *forge_add(struct forge_reading *r, struct slice ref, enum facts_op op,
-                              const char *unknown);
-/* … those that `does` stands for. */
+/* Adds the updates that `does` stands for. An empty `ref` is one that is not known: `unknown` says what it would be. */
 void forge_add_all(struct forge_reading *r, enum forge_does does, struct slice ref, const char *unknown);
 const char *forge_absent_text(enum forge_absent absent);
 

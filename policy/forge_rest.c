@@ -17,13 +17,12 @@ const char *forge_absent_text(enum forge_absent absent) {
     return "one that the request does not name";
 }
 
-struct forge_write *forge_add(struct forge_reading *r, struct slice ref, enum facts_op op,
-                              const char *unknown) {
+static void forge_add(struct forge_reading *r, struct slice ref, enum facts_op op, const char *unknown) {
     struct forge *out = r->out;
     if (out->n == FORGE_WRITES_MAX)
         forge_dark(r, "it writes too many refs at once");
     if (out->state == FORGE_DARK)
-        return NULL;
+        return;
     out->state = FORGE_WRITES;
     struct forge_write *w = &out->writes[out->n++];
     *w = (struct forge_write){
@@ -34,7 +33,6 @@ struct forge_write *forge_add(struct forge_reading *r, struct slice ref, enum fa
     w->ref.brought = &w->brought;
     if (!w->unknown && r->repository.n == 0)
         w->unknown = "in a repository that the request names by a number or an opaque id";
-    return w;
 }
 
 void forge_add_all(struct forge_reading *r, enum forge_does does, struct slice ref, const char *unknown) {
@@ -58,7 +56,8 @@ void forge_add_all(struct forge_reading *r, enum forge_does does, struct slice r
 
 /* --- what has to be asked for ------------------------------------------------------------------------------- */
 
-void forge_settle_repository(struct forge_reading *r) {
+/* Makes the repository known, if it can be. */
+static void settle_repository(struct forge_reading *r) {
     struct slice name;
     const char *path = (r->forges & FORGE_GITLAB) ? "path_with_namespace" : "full_name";
     if (r->repository.n == 0 && forge_answer(r, r->repo_target, SLICE_NONE, path, &name))
@@ -77,7 +76,7 @@ static void add_answered(struct forge_reading *r, bool known, struct slice name,
 void forge_add_base(struct forge_reading *r, struct slice target, enum forge_does does) {
     struct slice branch = SLICE_NONE, name;
     bool lab = r->forges & FORGE_GITLAB;
-    forge_settle_repository(r);
+    settle_repository(r);
     bool known = forge_answer(r, target, SLICE_NONE, lab ? "target_branch" : "base.ref", &branch);
     if (known && !lab)
         known = forge_answer(r, target, SLICE_NONE, "base.repo.full_name", &name);
@@ -105,7 +104,7 @@ static bool lab_head(struct forge_reading *r, struct slice target, struct slice 
 void forge_add_head(struct forge_reading *r, struct slice target, enum forge_does does) {
     struct slice branch = SLICE_NONE, name;
     bool known;
-    forge_settle_repository(r);
+    settle_repository(r);
     if (r->forges & FORGE_GITLAB) {
         known = lab_head(r, target, &branch);
     } else {
@@ -310,13 +309,13 @@ void forge_rest_read(struct forge_reading *r, const struct forge_row *row) {
     if (!read_body(r))
         return;
     if (row->flags & FORGE_TEXT && forge_commands(r)) {
-        forge_settle_repository(r);
+        settle_repository(r);
         forge_add_all(r, FORGE_SAVES, SLICE_NONE, "one that a command in its text names, as /merge");
     }
     if (row->does == FORGE_NOTHING || writes_nothing(r, row))
         return;
     if (!(row->flags & FORGE_GIST))
-        forge_settle_repository(r);
+        settle_repository(r);
     move_repository(r, row);
     if (row->absent == FORGE_BASE || row->absent == FORGE_HEAD)
         read_pull(r, row);

@@ -1,8 +1,6 @@
 /* A parser by recursive descent, a line at a time. After an error in a line the next line is tried. */
 #include "policy/parse.h"
 
-#include <stdio.h>
-
 #include "policy/diag.h"
 #include "policy/facts.h"
 #include "policy/words.h"
@@ -14,7 +12,8 @@ static const char *const verb_names[] = {
 static const char *const op_names[] = {"create", "update", "delete", "force"};
 #define OPS (sizeof op_names / sizeof *op_names)
 
-unsigned tree_op(struct slice word) {
+/* "create" -> TREE_CREATE; 0 if it is none. */
+static unsigned tree_op(struct slice word) {
     for (size_t i = 0; i < OPS; i++)
         if (slice_eq(word, slice_str(op_names[i])))
             return 1u << i;

@@ -125,7 +125,4 @@ struct tree_statement {
 struct tree_statement *tree_parse(const struct source *source, struct arena *arena,
                                   struct policy_diags *diags);
 
-/* "create" -> TREE_CREATE; 0 if it is none. */
-unsigned tree_op(struct slice word);
-
 #endif

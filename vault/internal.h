@@ -76,9 +76,6 @@ const struct form *vault_form(const struct vault *v, struct slice name, const st
 /* Does vault_form answer the same for every path on `origin`? */
 bool vault_any_path(const struct vault *v, struct slice name, const struct vault_origin *origin);
 
-/* '*': any characters but '/'; '**': any. Time is the product of the lengths, at worst. */
-bool vault_glob(const char *pattern, struct slice path);
-
 /* --- vault/exec.c --------------------------------------------------------------------------------------- */
 
 /* Runs `argv` in `folder` with `input` to read, and takes what it writes, at most `max` bytes. 0; or an error

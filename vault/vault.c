@@ -155,9 +155,10 @@ void vault_wipe_env(const struct vault *v) {
 
 /*
  * The pattern as a row of states, state j being "the first j characters of it have matched"; a star is one
- * state that may stay. All states that are possible are carried along, so nothing is ever tried twice.
+ * state that may stay. All states that are possible are carried along, so nothing is ever tried twice: time is
+ * the product of the lengths, at worst. '*': any characters but '/'; '**': any.
  */
-bool vault_glob(const char *pattern, struct slice path) {
+static bool vault_glob(const char *pattern, struct slice path) {
     unsigned char state[1024] = {0};
     unsigned short token[sizeof state]; /* a character, or STAR, or STARS */
     enum { STAR = 256, STARS };

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "proxy/codec/clienthello.h"
 #include "proxy/flow/conn.h"
 #include "proxy/flow/decision.h"
@@ -285,7 +284,8 @@ static void tunnel_decide(struct conn *conn) {
 
 /* ---- the hello ---- */
 
-void tunnel_feed(struct conn *conn, size_t fresh) {
+/* More has come: the last `fresh` bytes of conn->in. */
+static void tunnel_feed(struct conn *conn, size_t fresh) {
     struct tunnel *t = conn->tunnel;
     struct slice in = buf_slice(&conn->in);
     int r = clienthello_feed(&t->hello, slice_from(in, in.n - fresh));

@@ -15,7 +15,7 @@
  * Nothing can be put into a tunnel, so no credential goes through one. A refusal is a TLS alert (access_denied), since
  * nothing else can be said to a client that trusts no certificate of ours; the record says why.
  *
- *     tunnel_begin - tunnel_feed … - passed to OpenSSL, refused, or connecting - relay - over
+ *     tunnel_begin - the hello comes - passed to OpenSSL, refused, or connecting - relay - over
  */
 #ifndef PROXY_FLOW_TUNNEL_H
 #define PROXY_FLOW_TUNNEL_H
@@ -28,9 +28,6 @@ struct tunnel;
 /* The first bytes, all of conn->in, begin TLS. False: no rule passes anything through here, or memory is short: go on
  * without. True: the connection is the tunnel's (it may be over). */
 bool tunnel_begin(struct conn *conn);
-
-/* More has come: the last `fresh` bytes of conn->in. */
-void tunnel_feed(struct conn *conn, size_t fresh);
 
 /* The connection ends: records the outcome, gives back all but the memory, which may still be looked at further up the
  * stack, and goes with the connection's. NULL is fine, for both. */

@@ -69,7 +69,7 @@ enum xchg_state {
 };
 
 /*
- * The request, as it goes up. xchg_send_enter() is the one writer.
+ * The request, as it goes up. xchg_send_enter() in xchg_upstream.c is the one writer.
  *
  *     SEND_NOTHING --> SEND_BODY --> SEND_ALL
  *                          |            |
@@ -330,9 +330,6 @@ void xchg_send_end(struct xchg *x, struct http_field *trailers, size_t n);
 void xchg_unlink(struct xchg *x, bool reusable);
 /* It is to be refused: the upstream, which has a request without an end, gets nothing more. */
 void xchg_cut(struct xchg *x);
-void xchg_strip(struct xchg *x, struct http_field *fields,
-                size_t n); /* marks the sandbox's own credentials */
-void xchg_send_enter(struct xchg *x, enum xchg_send_phase phase);
 
 /* In milliseconds: how long may nothing come, of either side? */
 unsigned xchg_patience(const struct xchg *x);

@@ -26,7 +26,7 @@ static void go_on(struct xchg *x, struct upstream_link *link);
 static const char *const send_phase_names[] = {"nothing", "body", "all", "failed"};
 _Static_assert(sizeof send_phase_names / sizeof *send_phase_names == SEND_PHASES, "a name for each phase");
 
-void xchg_send_enter(struct xchg *x, enum xchg_send_phase phase) {
+static void xchg_send_enter(struct xchg *x, enum xchg_send_phase phase) {
     static const uint8_t legal[SEND_PHASES] = {
         [SEND_NOTHING] = 1 << SEND_BODY,
         [SEND_BODY] = 1 << SEND_ALL | 1 << SEND_FAILED | 1 << SEND_NOTHING,
@@ -46,7 +46,8 @@ void xchg_send_failed(struct xchg *x) {
 
 /* ---- the sandbox's own credentials ---- */
 
-void xchg_strip(struct xchg *x, struct http_field *fields, size_t n) {
+/* Marks them. */
+static void xchg_strip(struct xchg *x, struct http_field *fields, size_t n) {
     if (!x->binding && !x->inject_name.n)
         return;
     for (size_t i = 0; i < n; i++) {
