@@ -1,9 +1,7 @@
 """A refused push is answered at once, while the client is still sending, and the client may go on sending: what it sends
 is read on this host and goes nowhere. The clients that people push with, and what each makes of it."""
-import exeat
-import pushes
 import tap
-from pushes import CLONE, PUSH, REPO, SECRET, by_hand, posts, run, serve
+from pushes import PUSH, by_hand, posts, serve
 
 BIG = 40 << 20
 DENIED = '''

@@ -1,6 +1,5 @@
 """Pushes and fetches of real git through the gate: what passes, what is refused, and what git then prints."""
 import gzip
-import os
 
 import client
 import exeat

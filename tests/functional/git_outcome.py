@@ -11,7 +11,6 @@ import work
 from pushes import CLONE, FETCH, REPO, by_hand, options, pki, run, serve
 
 ANY = FETCH + "allow push https://g.test/acme/app refs/heads/** refs/for/** create update delete with forge\n"
-FORCE = FETCH + "allow push https://g.test/acme/app refs/heads/** force create update delete with forge\n"
 CHANGE = "echo change >> README; git commit -qam change; "
 BIG = "head -c 1000000 /dev/urandom > big; git add big; git commit -qm big; "
 

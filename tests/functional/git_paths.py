@@ -1,6 +1,5 @@
 """What a push changes is judged by its trees: real histories, pushed by git to a real server, with rules about paths, sizes, identities, numbers and signatures."""
 import subprocess
-import time
 
 import pushes
 import tap
