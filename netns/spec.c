@@ -1,7 +1,7 @@
+/* What supervisor and init tell each other at the start, as it travels. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

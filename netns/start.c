@@ -1,3 +1,4 @@
+/* The supervisor's side of a sandbox: it makes init, tells it what to do, hears from it, and ends it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>

@@ -1,8 +1,8 @@
 /*
  * A bump allocator: everything that belongs to one loaded policy is freed at once. Internal to policy/.
  *
- * Memory comes zeroed and aligned for any type; what is as large as a line of the cache begins on one. When none is left, or the limit is reached, NULL is returned and
- * `failed` stays set, so that a loader may go on and check once at its end.
+ * Memory comes zeroed and aligned for any type; what is as large as a line of the cache begins on one. When none is left, or
+ * the limit is reached, NULL is returned and `failed` stays set, so that a loader may go on and check once at its end.
  */
 #ifndef POLICY_ARENA_H
 #define POLICY_ARENA_H

@@ -60,9 +60,9 @@ void diff_put_text(struct diff *d);
 void diff_put_json(struct diff *d);
 
 /*
- * Whether two policies, of which one lacks rule `about` of the other and nothing else, may differ in a verdict or its
- * terms. `effort`: what may be spent, and is taken from (classes.h). Rules that can't be followed (plain.h) are taken as they judge the requests that are tried: the caller looks
- * after them.
+ * Whether two policies, of which one lacks rule `about` of the other and nothing else, may differ in a verdict or its terms.
+ * `effort`: what may be spent, and is taken from (classes.h). Rules that can't be followed (plain.h) are taken as they judge
+ * the requests that are tried: the caller looks after them.
  *
  * 0, or ERR_NOMEM.
  */

@@ -1,10 +1,10 @@
 /*
  * The other doors to a ref. Internal to policy/.
  *
- * What an HTTP rule permits is read as a request to a forge's API (forge.h). What that writes is judged by the push rules
- * as a push of it would be, and both have to permit it. What can't be read for certain is denied, unless push rules permit whatever may be done to any repository. What is in no table is
- * denied on a repository that push rules speak of, unless a rule names it exactly: method and path without a wildcard,
- * and for a mutation of GraphQL the field.
+ * What an HTTP rule permits is read as a request to a forge's API (forge.h). What that writes is judged by the push rules as
+ * a push of it would be, and both have to permit it. What can't be read for certain is denied, unless push rules permit
+ * whatever may be done to any repository. What is in no table is denied on a repository that push rules speak of, unless a
+ * rule names it exactly: method and path without a wildcard, and for a mutation of GraphQL the field.
  *
  * Which hosts are forges: github.com, gitlab.com and codeberg.org; and each host that a fetch or push rule is about.
  */

@@ -4,7 +4,7 @@
  *
  * To a bound host, in whatever scheme and on whatever port, no authentication of the sandbox's own goes
  * through, whether or not the rule lends a credential: Authorization, Proxy-Authorization, the usual fields
- * for keys and tokens (bindings_usual), the fields that the host's credentials are sent in, and those that
+ * for keys and tokens, the fields that the host's credentials are sent in, and those that
  * `remove` lines name (Cookie, for instance). Names are compared without regard to case and with '_' as '-',
  * since servers that hand fields on as variables can't tell these apart. The same goes for trailers.
  */

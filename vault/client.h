@@ -87,9 +87,9 @@ int vault_ask_spot(struct vault_client *c, struct vault_request *r, uint64_t san
 void vault_cancel(struct vault_request *r);
 
 /*
- * A message of type VAULT_MINTED, VAULT_RENDERED, VAULT_KEPT, VAULT_RECALLED or VAULT_SPOTTED. 0; or ERR_PEER (malformed, of another type, an answer of
- * the wrong kind): the worker can't go on. An answer to a cancelled request is dropped. The message's bytes
- * are wiped when it may have held a secret.
+ * A message of type VAULT_MINTED, VAULT_RENDERED, VAULT_KEPT, VAULT_RECALLED or VAULT_SPOTTED. 0; or ERR_PEER (malformed, of
+ * another type, an answer of the wrong kind): the worker can't go on. An answer to a cancelled request is dropped. The
+ * message's bytes are wiped when it may have held a secret.
  */
 int vault_client_feed(struct vault_client *c, struct msg_in *m);
 

@@ -32,9 +32,10 @@ int git_diff_run(struct git_changes *c, size_t *budget);
 /* ---- git_bases.c ---- */
 
 /*
- * The merge bases of two commits, as far as the store knows all of their history down to where it meets, and perhaps
- * older common ancestors beside them. GIT_YES: out->n of them. GIT_NO: there is none. GIT_UNKNOWN: the store knows too
- * little, and all that the commits added to `missing` (empty at first) reach would have to be known. *work counts commits looked at. 0, ERR_NOMEM, ERR_PARSE.
+ * The merge bases of two commits, as far as the store knows all of their history down to where it meets, and perhaps older
+ * common ancestors beside them. GIT_YES: out->n of them. GIT_NO: there is none. GIT_UNKNOWN: the store knows too little, and
+ * all that the commits added to `missing` (empty at first) reach would have to be known. *work counts commits looked at. 0,
+ * ERR_NOMEM, ERR_PARSE.
  */
 int git_bases(const struct git_objects *o, const uint8_t *a, const uint8_t *b, struct git_ids *out,
               enum git_answer *answer, struct git_ids *missing, uint64_t *work);

@@ -1,3 +1,4 @@
+/* What a delta makes of its base. */
 #include <stdlib.h>
 
 #include "proxy/codec/git_objects_internal.h"

@@ -1,3 +1,4 @@
+/* Heads of requests: the first line, and what the fields say of the request. */
 #include "proxy/codec/http1.h"
 
 #include "proxy/codec/http1_internal.h"

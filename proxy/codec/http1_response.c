@@ -1,3 +1,4 @@
+/* Heads of answers: the first line, and what the fields say of the answer. */
 #include "proxy/codec/http1.h"
 
 #include "proxy/codec/http1_internal.h"

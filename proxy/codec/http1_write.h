@@ -43,8 +43,9 @@ struct http1_write {
  * length). 0, ERR_PARSE for a name, value or host that can't be written, ERR_LIMIT or ERR_NOMEM from `out`. */
 int http1_write_request(struct buf *out, const struct http1_request *req, struct http1_write *opt) MUST_CHECK;
 
-/* Also for 1xx, of which a client that speaks HTTP/1.0 gets none: then nothing is written. An answer to HEAD keeps its Content-Length and Transfer-Encoding as received; 204 and 1xx lose both.
- * `head` says that the request was HEAD. A close-delimited body becomes chunked for an HTTP/1.1 client. */
+/* Also for 1xx, of which a client that speaks HTTP/1.0 gets none: then nothing is written. An answer to HEAD keeps its
+ * Content-Length and Transfer-Encoding as received; 204 and 1xx lose both. `head` says that the request was HEAD. A
+ * close-delimited body becomes chunked for an HTTP/1.1 client. */
 int http1_write_response(struct buf *out, const struct http1_response *resp, bool head,
                          struct http1_write *opt) MUST_CHECK;
 

@@ -1,3 +1,4 @@
+/* The engine's limits: what they are at first, and the times by their names. */
 #include "proxy/flow/engine.h"
 
 #include <stdio.h>

@@ -18,12 +18,12 @@
  * The record. Before a byte of it leaves, an event `errand` is recorded under the id of the exchange's decision: method,
  * URL, the credential's name, and `purpose` as the reason.
  *
- * Limits. `ms` from errand_start to the last byte of the answer, `answer_max` bytes of the answer's body,
- * ERRANDS_MAX for one exchange, LIMITS_ERRANDS (limits.h) in a minute for a sandbox: a `limit` of a rule counts what the sandbox asks for, and
- * one request of its may take many of exeat's own. A body comes decoded from its transfer coding; no content coding is asked for, and an
- * answer in one has failed. An answer that may be cut off (no length, no chunks, and no clean end) has failed. On a
- * pooled connection that turns out to be stale, or where the server of HTTP/2 says that it has not seen it, it is sent once more, so
- * what is asked should only read.
+ * Limits. `ms` from errand_start to the last byte of the answer, `answer_max` bytes of the answer's body, ERRANDS_MAX for
+ * one exchange, LIMITS_ERRANDS (limits.h) in a minute for a sandbox: a `limit` of a rule counts what the sandbox asks for,
+ * and one request of its may take many of exeat's own. A body comes decoded from its transfer coding; no content coding is
+ * asked for, and an answer in one has failed. An answer that may be cut off (no length, no chunks, and no clean end) has
+ * failed. On a pooled connection that turns out to be stale, or where the server of HTTP/2 says that it has not seen it, it
+ * is sent once more, so what is asked should only read.
  *
  * Memory. The errand is its own; it is gone when `over` begins, when errand_cancel returns, and with the exchange
  * (xchg_end cancels what is under way, and nobody is called). Callbacks come from the event loop, never from within

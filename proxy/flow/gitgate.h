@@ -7,10 +7,11 @@
  *                                                    rest of the request is thrown away
  *
  * By the command list alone a forced update can't be told from a fast-forward, nor what the push brings: paths, sizes,
- * identities. Where the verdict hangs on that, the pack is read too (gitproof.h). A push of up to 256 KiB is read whole first. A longer one goes upstream while it is read, and
- * its end waits here: proved, it follows and the push is done; not proved, the upstream's connection is cut, so that the
- * server has a pack without an end, which it throws away, and the client gets git's own report all the same. Whatever
- * the upstream says before that waits, too. What the pack leaves open the server is asked for (gitask.h), while the end waits.
+ * identities. Where the verdict hangs on that, the pack is read too (gitproof.h). A push of up to 256 KiB is read whole
+ * first. A longer one goes upstream while it is read, and its end waits here: proved, it follows and the push is done; not
+ * proved, the upstream's connection is cut, so that the server has a pack without an end, which it throws away, and the
+ * client gets git's own report all the same. Whatever the upstream says before that waits, too. What the pack leaves open
+ * the server is asked for (gitask.h), while the end waits.
  *
  * Where the vault has secrets, every push is read in this way, and looked through for them (spot.h), its list first; one that
  * holds one is refused as soon as that is known.

@@ -191,8 +191,8 @@ void io_cut(struct io *io, bool reset);
 /* Frees all that linger or are being cut (at the end of the process). */
 void io_end_lingering(void);
 
-/* Reads up to n bytes, of TLS as many records as have come. 0: *got (> 0) bytes came. ERR_AGAIN: none now. ERR_EOF: the stream has ended, io->end says
- * how; no further `readable` comes. */
+/* Reads up to n bytes, of TLS as many records as have come. 0: *got (> 0) bytes came. ERR_AGAIN: none now. ERR_EOF: the
+ * stream has ended, io->end says how; no further `readable` comes. */
 int io_read(struct io *io, void *p, size_t n, size_t *got) MUST_CHECK;
 
 /* Gives bytes back that were read from a clear connection and belong to what comes after (a TLS handshake): the next

@@ -3,8 +3,9 @@
  *
  *     keeper ---- worker 0..N-1 ---- scribe          each line a socket pair that only the two ends hold
  *
- * A child is one process with its control channel. How a set of them is started: children_start spawns all and tells each what it
- * needs to begin; `ready` follows when all are confined, or `failed`, with the reason, when anyone ends, breaks the protocol or can't begin.
+ * A child is one process with its control channel. How a set of them is started: children_start spawns the keeper,
+ * children_start_others the rest, and each is told what it needs to begin; `ready` follows when all are confined, or
+ * `failed`, with the reason, when anyone ends, breaks the protocol or can't begin.
  *
  * A scribe that is killed takes no record with it: what workers have put into the rings, and put there until they end, is
  * written by another one, to the file alone, before all ends. If that is killed, a further one does so, up to three; then it is said

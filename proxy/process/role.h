@@ -23,7 +23,8 @@ struct role_base {
 /* How spawn_role starts a role: exeat --role=NAME SUPERVISOR-PID VERSION, with the socket at IPC_FD. */
 #define ROLE_OPTION "--role="
 
-/* main() of the role `name`: confine_begin, then run(), whose exit status is returned: when it was told to end, or the supervisor is gone. */
+/* main() of the role `name`: confine_begin, then run(), whose exit status is returned: when it was told to end, or the
+ * supervisor is gone. */
 int role_main(int argc, char **argv, const char *name, int (*run)(void));
 
 /* Exit status of a role that ends because another role is gone: the supervisor tells of the other one. */

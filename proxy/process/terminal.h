@@ -10,9 +10,9 @@
 /* At the start: remembers the terminal, if exeat is in its foreground. */
 void terminal_note(void);
 
-/* The command has stopped by `sig`: gives the terminal back, stops exeat, and when it runs again, in the foreground, gives the terminal to the group
- * that had it. An editor that stops itself stops its whole process group (SIGTSTP), to which a script around exeat belongs: from inside that
- * signal does not come out, so it is sent anew. */
+/* The command has stopped by `sig`: gives the terminal back, stops exeat, and when it runs again, in the foreground, gives
+ * the terminal to the group that had it. An editor that stops itself stops its whole process group (SIGTSTP), to which a
+ * script around exeat belongs: from inside that signal does not come out, so it is sent anew. */
 void terminal_suspend(int sig);
 
 /* The command has ended: makes exeat's group the foreground one again, if it was at the start and nobody outside has taken its place. */

@@ -1,3 +1,4 @@
+/* A URL as records show it. */
 #include "proxy/record/record.h"
 
 #include <stdio.h>

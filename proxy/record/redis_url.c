@@ -1,3 +1,4 @@
+/* What --redis says, in either form, and the addresses of its host. */
 #include "proxy/record/sink_redis.h"
 
 #include <netdb.h>

@@ -4,10 +4,11 @@
  *
  *     u32 length | bytes      over and over; a message may lie across the end
  *
- * The room of what was read is the writer's again when the reader is through with it (ring_done): what he took and died with is
- * there for the next reader. One end writes, the other reads; each keeps its own position and believes nothing of the
- * other's but that it may be anywhere: the reader copies a message before it looks at it, and a position that can't be is ERR_PEER. A reader that has
- * nothing to do says so (ring_rest), and is to be woken by other means then: ring_wants_wake tells when.
+ * The room of what was read is the writer's again when the reader is through with it (ring_done): what he took and died with
+ * is there for the next reader. One end writes, the other reads; each keeps its own position and believes nothing of the
+ * other's but that it may be anywhere: the reader copies a message before it looks at it, and a position that can't be is
+ * ERR_PEER. A reader that has nothing to do says so (ring_rest), and is to be woken by other means then: ring_wants_wake
+ * tells when.
  */
 #ifndef PROXY_RECORD_RING_H
 #define PROXY_RECORD_RING_H

@@ -1,3 +1,4 @@
+/* One --resolve, in the forms of curl. */
 #include "proxy/upstream/resolve.h"
 
 #define EXPECTED                                                                                             \

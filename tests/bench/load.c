@@ -13,8 +13,9 @@
  *
  * ADDRESS "-" asks the resolver for NAME. A '*' in NAME is the number of the connection: each has a name of its own. If
  * LOAD_CONNECT is set, a proxy is at ADDRESS and is asked to CONNECT to the name and that port. Certificates are verified
- * against the usual store (SSL_CERT_FILE), so the proxy's authority must be there. It prints "ready" when its connections stand (not for new), waits for a line, does the
- * work, prints one line of JSON, waits for a line again, and ends: whoever measures reads the proxy's figures in between.
+ * against the usual store (SSL_CERT_FILE), so the proxy's authority must be there. It prints "ready" when its connections
+ * stand (not for new), waits for a line, does the work, prints one line of JSON, waits for a line again, and ends: whoever
+ * measures reads the proxy's figures in between.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
