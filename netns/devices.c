@@ -1,6 +1,5 @@
 #include "netns/devices.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "policy/check.h"
-#include "policy/overlap.h"
 #include "policy/words.h"
 
 #define MESSAGE_MAX 1024

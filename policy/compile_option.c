@@ -1,10 +1,8 @@
 /* What stands behind a rule's target, from tree to rule. */
-#include <stdio.h>
 
 #include "base/addr.h"
 #include "policy/condition.h"
 #include "policy/diag.h"
-#include "policy/parse.h"
 
 static bool has(const struct tree_rule *tree, enum tree_option option) {
     return tree->options & 1u << option;

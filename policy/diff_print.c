@@ -1,6 +1,5 @@
 /* What `policy diff` found, for people and for programs. */
 #include <arpa/inet.h>
-#include <stdio.h>
 
 #include "policy/condition.h"
 #include "policy/diff.h"

@@ -4,7 +4,6 @@
 #include "policy/condition.h"
 #include "policy/diag.h"
 #include "policy/hint.h"
-#include "policy/parse.h"
 
 #define TEXT_MAX   4096
 #define FIELDS_MAX 32

@@ -1,7 +1,5 @@
 #include "proxy/codec/git_fetch.h"
 
-#include <stdio.h>
-
 #include "proxy/codec/git.h"
 
 #define GIT_WORDS_MAX 200 /* bytes of what a server says that are repeated */

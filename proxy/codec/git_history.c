@@ -1,7 +1,6 @@
 /*
  * What follows from the parents that commits name.
  */
-#include <stdlib.h>
 
 #include "proxy/codec/git_changes_internal.h"
 

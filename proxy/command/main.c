@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "netns/sandbox.h"
 #include "proxy/command/commands.h"
 
 const struct command commands[] = {

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/log.h"
 #include "ca/leaf.h"
 #include "proxy/codec/lfs.h"
 #include "proxy/codec/watch.h"

@@ -1,7 +1,6 @@
 /*
  * Refusing a push so that git says which ref, why, and what would be permitted.
  */
-#include "base/clock.h"
 #include "proxy/flow/gitask.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/gitgate_state.h"

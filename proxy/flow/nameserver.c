@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/addr.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "netns/dns.h"

@@ -1,7 +1,6 @@
 #include "proxy/flow/refusal.h"
 
 #include "base/json.h"
-#include "base/log.h"
 #include "proxy/codec/lfs.h"
 #include "proxy/flow/gitgate.h"
 #include "proxy/flow/spot.h"

@@ -1,8 +1,6 @@
 /*
  * From a parsed head to a verdict: which URL it is really for, whether a rule permits it, and who answers.
  */
-#include "base/log.h"
-#include "base/clock.h"
 #include "proxy/flow/bodygate.h"
 #include "proxy/flow/doorgate.h"
 #include "proxy/flow/facts.h"

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/secret.h"
 #include "proxy/io/io_parts.h"
 
 /* `readable` is called this often in a row for bytes that TLS holds already, before others have their turn. */

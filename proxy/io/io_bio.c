@@ -1,6 +1,5 @@
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 #include "proxy/process/supervisor.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +11,6 @@
 
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/secret.h"
 #include "netns/doctor.h"
 #include "netns/names.h"
 #include "proxy/flow/limits.h"

@@ -8,7 +8,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "proxy/record/notices.h"
 #include "proxy/record/sink_file.h"
 

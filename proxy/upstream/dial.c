@@ -9,7 +9,6 @@
  * that has failed; the first to connect ends all others.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
