@@ -289,6 +289,16 @@ static void engine_out_of_descriptors(struct box *box, int listener) {
     engine_pause_accepting(engine);
 }
 
+/* Of what the worker has, a sandbox that shares it with others leaves as much as it takes: however many of them hold on to theirs,
+ * there is something left for the next. */
+static bool box_has_room(const struct box *box) {
+    const struct engine *engine = box->engine;
+    const struct engine_limits *limits = &engine->config.limits;
+    size_t left = engine->nconns < limits->connections ? limits->connections - engine->nconns : 0;
+    bool alone = !engine->boxes->next;
+    return left && box->nconns < limits->sandbox_connections && (alone || box->nconns < left);
+}
+
 static void engine_on_accept(evutil_socket_t listener, short what, void *arg) {
     struct box_listener *l = arg;
     struct box *box = l->box;
@@ -302,13 +312,14 @@ static void engine_on_accept(evutil_socket_t listener, short what, void *arg) {
                 engine_out_of_descriptors(box, listener);
             return;
         }
-        if (box->nconns >= engine->config.limits.sandbox_connections ||
-            engine->nconns >= engine->config.limits.connections) {
+        if (!box_has_room(box)) {
             close(fd);
             box_shed(box, "connections", "too many connections are open");
             continue;
         }
         engine_tidy_later(engine);
+        if (box->nconns >= IO_CROWD)
+            io_crowded(fd);
         conn_new(box, fd);
     }
 }

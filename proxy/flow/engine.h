@@ -42,15 +42,19 @@ struct engine_limits {
     /* 10 s: of a server, until it is looked whether it can be reached (HTTP/2: upstream_http2.h): upstream_config's, too */
     unsigned silence_ms;
     unsigned answer_ms; /* 30 min: request sent to head of the answer, and between two pieces of an answer */
-    /* 10 min: between two pieces of a request's body, and until a client takes more of an answer */
+    /* 10 min: between two pieces of a request's body, and until a client takes more of an answer. What a piece has to bring is not
+     * said: calls of gRPC, and what is piped into an upload, may bring a few bytes in an hour; and a sandbox that does so for ill
+     * could as well bring as much as any rate asks for, at no cost to it. What it can hold on to in that way is what it may have at
+     * all: its connections and streams, which the next limits are for, and the memory of each, which is small. */
     unsigned body_ms;
-    unsigned relay_ms;            /* 1 h: between two pieces, from either side, of a WebSocket */
-    unsigned linger_ms;           /* 10 s: after a refusal, see io_linger */
-    unsigned connections;         /* open client connections of the worker, 16384 */
-    unsigned sandbox_connections; /* … of one sandbox, 8192 */
-    unsigned sandbox_streams;     /* … and its streams of HTTP/2, on all of its connections, 2048 */
-    size_t sandbox_memory; /* … and bytes on their way, until there is pressure (io_memory.h), 128 MiB */
-    unsigned accept_burst; /* accepted in one turn of the loop, 32 */
+    unsigned relay_ms;    /* 1 h: between two pieces, from either side, of a WebSocket */
+    unsigned linger_ms;   /* 10 s: after a refusal, see io_linger */
+    unsigned connections; /* open client connections of the worker, 16384 */
+    /* … of one sandbox, 8192; where it shares the worker with others, at most as many as are left when it has them */
+    unsigned sandbox_connections;
+    unsigned sandbox_streams; /* … and its streams of HTTP/2, on all of its connections, 2048 */
+    size_t sandbox_memory;    /* … and bytes on their way, until there is pressure (io_memory.h), 128 MiB */
+    unsigned accept_burst;    /* accepted in one turn of the loop, 32 */
     /* bytes that looking through a push may take, 256 MiB; all pushes together: twice that */
     size_t push_memory;
 };

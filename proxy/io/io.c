@@ -90,6 +90,12 @@ void io_keepalive(int fd) {
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
 }
 
+void io_crowded(int fd) {
+    int most = IO_CROWDED;
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &most, sizeof most);
+}
+
 bool io_unreachable(const struct io *io) {
     int e = io->sys_errno;
     return e == ETIMEDOUT || e == EHOSTUNREACH || e == ENETUNREACH;

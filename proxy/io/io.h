@@ -46,6 +46,8 @@
 #define IO_VAIN (128u << 10)
 /* Messages of its own after the handshake, tickets and new keys, and one more for each 64 KiB that was read. */
 #define IO_MESSAGES 1000
+#define IO_CROWD    64 /* so many connections has a sandbox on one side, before the next is of a crowd */
+#define IO_CROWDED  (64 << 10) /* bytes, of either way, that the kernel holds for such a one, roughly */
 
 struct io;
 
@@ -152,6 +154,10 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
  * three times, each 10 s. The stream of one that is not ends with io_unreachable(). What a listener has, accepted sockets
  * inherit. */
 void io_keepalive(int fd);
+/* The socket is one of a crowd: the kernel is to hold little of what its peer has no room for, and of what came and was not read. It
+ * lets both grow to megabytes otherwise, for speed, which thousands of connections whose peers take nothing would make gigabytes: so
+ * much that the kernel, whose limit is one for all of the host, takes from every connection there is. */
+void io_crowded(int fd);
 /* Has the stream ended since nothing reaches the peer any more? */
 bool io_unreachable(const struct io *io);
 /* Is it so, as far as can be told: has nothing come for `ms`, though what was sent, or a question whether there is room for

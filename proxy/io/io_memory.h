@@ -8,6 +8,8 @@
  * them still goes on as fast as its own receiver does, none waits for another, and those that take nothing hold a step
  * each. Their time limits end them, as ever.
  *
+ * What the kernel holds is not counted; where there are many connections, it is made to hold little for each (io_crowded).
+ *
  * What is counted: what waits for a socket, or for TLS; requests that came before their turn, and heads in pieces; bodies that the
  * other side takes no more of, or that are kept for a second try; HTTP/2's frames. Some of it, a body's window that was granted, or
  * what a second try needs, is held under pressure as well, and makes that for all that can wait. Not counted are the heads that

@@ -371,6 +371,8 @@ static int try_start(struct upstream_attempt *a, struct try *t) {
     io_share_begin(&t->io->share, a->pool->memory);
     a->running++;
     io_keepalive(fd);
+    if (a->pool->open > IO_CROWD)
+        io_crowded(fd);
     io_deadline(t->io, UPSTREAM_ADDRESS_MS);
     return 0;
 }

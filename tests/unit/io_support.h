@@ -69,7 +69,7 @@ static inline void turn(int times) {
 }
 
 /* A connected pair over TCP, so that RST and half-close are the real ones. */
-static inline void tcp_pair(int fds[2]) {
+static inline void wide_pair(int fds[2]) {
     struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof sin;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -81,15 +81,21 @@ static inline void tcp_pair(int fds[2]) {
     fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     assert_true(fds[1] >= 0);
     close(listener);
-    int small = 65536; /* so that 3 MiB do not fit into the kernel */
     for (int i = 0; i < 2; i++) {
         int one = 1;
         setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        evutil_make_socket_nonblocking(fds[i]);
+    }
+}
+
+/* … for which 3 MiB are too much for the kernel. */
+static inline void tcp_pair(int fds[2]) {
+    int small = 65536;
+    wide_pair(fds);
+    for (int i = 0; i < 2; i++) {
         setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
         setsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     }
-    evutil_make_socket_nonblocking(fds[0]);
-    evutil_make_socket_nonblocking(fds[1]);
 }
 
 static inline void open_pair(struct end *a, struct end *b) {

@@ -230,6 +230,41 @@ static void test_pressure(void **state) {
     close_pair(&c, &d);
 }
 
+/* A connected pair that has all the room which the kernel gives; both ends crowded, or not. */
+static void open_wide_pair(struct end *a, struct end *b, bool crowded) {
+    int fds[2];
+    wide_pair(fds);
+    for (int i = 0; i < 2 && crowded; i++)
+        io_crowded(fds[i]);
+    *a = *b = (struct end){0};
+    buf_init(&b->got, 64u << 20);
+    a->io = io_open(base, fds[0], false, &events, a);
+    b->io = io_open(base, fds[1], false, &events, b);
+}
+
+/* How much more goes of 8 MiB that nobody reads? */
+static uint64_t unread(struct end *a, struct end *b) {
+    static char much[8 << 20];
+    uint64_t before = a->io->sent;
+    io_pause(b->io);
+    assert_int_equal(io_write(a->io, slice_make(much, sizeof much), false), 0);
+    turn(20);
+    return a->io->sent - before;
+}
+
+static void test_crowded(void **state) {
+    struct end a, b;
+    (void)state;
+    open_wide_pair(&a, &b, true);
+    assert_true(unread(&a, &b) < 4 * IO_CROWDED + IO_RECORD);
+    io_resume(b.io);
+    for (int i = 0; i < 100000 && buf_len(&b.got) < 8 << 20; i++)
+        turn(1);
+    assert_int_equal(buf_len(&b.got), 8 << 20);               /* it goes on all the same */
+    assert_true(unread(&a, &b) < 4 * IO_CROWDED + IO_RECORD); /* … and nothing has grown by that */
+    close_pair(&a, &b);
+}
+
 static void test_deadline(void **state) {
     struct end a, b;
     (void)state;
@@ -534,6 +569,7 @@ int main(void) {
         cmocka_unit_test(test_reset),
         cmocka_unit_test(test_back_pressure),
         cmocka_unit_test(test_pressure),
+        cmocka_unit_test(test_crowded),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_failed),
         cmocka_unit_test(test_idle),

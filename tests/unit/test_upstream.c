@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <netinet/tcp.h>
 
 #include "tests/unit/upstream_rig.h"
 
@@ -249,6 +250,41 @@ static void ended_unseen(void **state) {
     server_stop(&s);
 }
 
+static int unsent(const struct upstream_link *link) {
+    int value = 0;
+    socklen_t n = sizeof value;
+    assert_int_equal(getsockopt(link->io->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &value, &n), 0);
+    return value;
+}
+
+/* The kernel holds less for those that come when there are many. */
+static void crowd(void **state) {
+    static struct upstream_link *links[IO_CROWD + 1];
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof a;
+    struct rig g;
+    char pin[64];
+    const char *pins[] = {pin, NULL};
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)state;
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(listener, 2 * IO_CROWD), 0);
+    getsockname(listener, (struct sockaddr *)&a, &n);
+    snprintf(pin, sizeof pin, "a.test:80:127.0.0.1:%u", ntohs(a.sin_port));
+    rig_open(&g, "", pins, NULL);
+    for (size_t i = 0; i <= IO_CROWD; i++) {
+        start(&g, URL_HTTP, "a.test", 80, (struct upstream_options){.fresh = true});
+        assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE));
+        assert_non_null(links[i] = g.link);
+    }
+    assert_int_not_equal(unsent(links[IO_CROWD - 1]), IO_CROWDED);
+    assert_int_equal(unsent(links[IO_CROWD]), IO_CROWDED);
+    for (size_t i = 0; i <= IO_CROWD; i++)
+        upstream_release(links[i], false, 0);
+    close(listener);
+    rig_close(&g);
+}
+
 static void cancelled(void **state) {
     struct server s = {.tls = server_context(good_root, "a.test", -60)};
     struct rig g;
@@ -469,7 +505,7 @@ int main(void) {
         cmocka_unit_test(cancelled),    cmocka_unit_test(bad_certificates),
         cmocka_unit_test(no_tls),       cmocka_unit_test(old_tls),
         cmocka_unit_test(addresses),    cmocka_unit_test(named_networks),
-        cmocka_unit_test(all_in_turn),
+        cmocka_unit_test(all_in_turn),  cmocka_unit_test(crowd),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }

@@ -1,0 +1,163 @@
+/* Who gets a connection of the worker's, and how much room the kernel has for it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <netinet/tcp.h>
+
+#include "policy/policy.h"
+#include "proxy/flow/conn.h"
+#include "proxy/flow/engine.h"
+#include "proxy/flow/state.h"
+#include "tests/unit/policy_support.h"
+#include "tests/unit/record_support.h"
+#include "tests/unit/upstream_rig.h"
+#include "vault/bindings.h"
+#include "vault/wire.h"
+
+#define CLIENTS 200
+
+struct world {
+    struct rig rig;
+    struct recording records;
+    struct engine *engine;
+    struct policy *policy;
+    struct sockaddr_in at[4]; /* each sandbox's listener */
+    int clients[CLIENTS];
+    unsigned n;
+};
+
+/* What the keeper says of a vault without anything in it. */
+static struct bindings *no_bindings(void) {
+    struct msg_out out;
+    struct msg_in in;
+    struct bindings *b;
+    char memory[64];
+    msg_begin(&out, memory, sizeof memory, VAULT_BINDINGS);
+    assert_int_equal(bindings_put(NULL, &out), 0);
+    assert_int_equal(msg_parse(&in, out.p, out.n), 0);
+    assert_int_equal(bindings_get(&in, &b), 0);
+    return b;
+}
+
+static void add_sandbox(struct world *w, uint64_t id) {
+    struct engine_sandbox sandbox = {.id = id, .name = SLICE("s"), .policy = w->policy, .nlisteners = 1};
+    struct sockaddr_in *a = &w->at[id];
+    socklen_t n = sizeof *a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *a = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    assert_int_equal(bind(fd, (struct sockaddr *)a, sizeof *a), 0);
+    assert_int_equal(listen(fd, 64), 0);
+    getsockname(fd, (struct sockaddr *)a, &n);
+    sandbox.listeners[0].fd = fd;
+    assert_int_equal(engine_add_sandbox(w->engine, &sandbox, NULL), 0);
+}
+
+static void world_open(struct world *w, unsigned connections) {
+    struct engine_config config = {0};
+    memset(w, 0, sizeof *w);
+    rig_open(&w->rig, "", NULL, NULL);
+    recording_open(&w->records, w->rig.base, NULL, NULL);
+    config.base = w->rig.base;
+    config.upstream = w->rig.upstream;
+    config.recorder = w->records.recorder;
+    engine_limits_default(&config.limits);
+    config.limits.connections = connections;
+    assert_int_equal(engine_new(&config, &w->engine, NULL), 0);
+    engine_set_bindings(w->engine, no_bindings());
+    w->policy = load_set("allow * http://a.test\n", NULL, NULL);
+}
+
+static void world_close(struct world *w) {
+    while (w->n)
+        close(w->clients[--w->n]);
+    engine_free(w->engine);
+    policy_free(w->policy);
+    recording_close(&w->records);
+    rig_close(&w->rig);
+}
+
+/* One more client of that sandbox; is it let in? */
+static bool comes_in(struct world *w, uint64_t id) {
+    size_t before = w->engine->nconns;
+    char byte;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(w->n < CLIENTS);
+    w->clients[w->n++] = fd;
+    assert_int_equal(connect(fd, (struct sockaddr *)&w->at[id], sizeof w->at[id]), 0);
+    do
+        event_base_loop(w->rig.base, EVLOOP_NONBLOCK);
+    while (w->engine->nconns == before && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN);
+    return w->engine->nconns > before;
+}
+
+static unsigned all_that_come_in(struct world *w, uint64_t id) {
+    unsigned n = 0;
+    while (comes_in(w, id))
+        n++;
+    return n;
+}
+
+/* ---- the tests ---- */
+
+/* However many hold on to all that they get, the next one gets some. */
+static void each_leaves_as_much_as_it_takes(void **state) {
+    struct world w;
+    (void)state;
+    world_open(&w, 64);
+    add_sandbox(&w, 0);
+    add_sandbox(&w, 1);
+    assert_int_equal(all_that_come_in(&w, 0), 32);
+    assert_int_equal(all_that_come_in(&w, 1), 16);
+    add_sandbox(&w, 2);
+    assert_int_equal(all_that_come_in(&w, 2), 8);
+    add_sandbox(&w, 3);
+    assert_int_equal(all_that_come_in(&w, 3), 4);
+    world_close(&w);
+}
+
+static void alone_it_gets_all(void **state) {
+    struct world w;
+    (void)state;
+    world_open(&w, 64);
+    add_sandbox(&w, 0);
+    assert_int_equal(all_that_come_in(&w, 0), 64);
+    add_sandbox(&w, 1);
+    assert_false(comes_in(&w, 1));
+    world_close(&w);
+}
+
+static int option(const struct conn *conn, int level, int name) {
+    int value = 0;
+    socklen_t n = sizeof value;
+    assert_int_equal(getsockopt(conn->io->fd, level, name, &value, &n), 0);
+    return value;
+}
+
+/* The newest is the first of the list. */
+static void a_crowd_gets_less_of_the_kernel(void **state) {
+    struct world w;
+    (void)state;
+    world_open(&w, 1000);
+    add_sandbox(&w, 0);
+    for (unsigned i = 0; i < IO_CROWD; i++)
+        assert_true(comes_in(&w, 0));
+    const struct conn *conn = w.engine->boxes->conns;
+    assert_int_not_equal(option(conn, IPPROTO_TCP, TCP_NOTSENT_LOWAT), IO_CROWDED);
+    assert_true(comes_in(&w, 0));
+    conn = w.engine->boxes->conns;
+    assert_int_equal(option(conn, IPPROTO_TCP, TCP_NOTSENT_LOWAT), IO_CROWDED);
+    assert_int_equal(option(conn, SOL_SOCKET, SO_RCVBUF), 2 * IO_CROWDED);
+    world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_leaves_as_much_as_it_takes),
+        cmocka_unit_test(alone_it_gets_all),
+        cmocka_unit_test(a_crowd_gets_less_of_the_kernel),
+    };
+    return cmocka_run_group_tests(tests, make_roots, free_roots);
+}
