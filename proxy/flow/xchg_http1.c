@@ -44,15 +44,17 @@ static void up1_write(struct xchg *x, struct slice bytes, bool more) {
         xchg_send_failed(x);
 }
 
+/* One turn of the client's may bring thousands of pieces: they go together at its end. */
 static void up1_data(struct xchg *x, struct slice bytes, bool more) {
-    if (x->req.framing != HTTP_BODY_CHUNKED) {
-        up1_write(x, bytes, more);
-        return;
-    }
     char size[HTTP1_CHUNK_HEAD_MAX];
-    up1_write(x, slice_make(size, http1_chunk_head(size, bytes.n)), true);
+    bool chunked = x->req.framing == HTTP_BODY_CHUNKED;
+    if (chunked)
+        up1_write(x, slice_make(size, http1_chunk_head(size, bytes.n)), true);
     up1_write(x, bytes, true);
-    up1_write(x, SLICE("\r\n"), more);
+    if (chunked)
+        up1_write(x, SLICE("\r\n"), true);
+    if (!more)
+        io_flush_late(x->link->io);
 }
 
 static void up1_end(struct xchg *x, const struct http_field *trailers, size_t n, bool more) {

@@ -29,7 +29,7 @@ static void xchg2_data(struct xchg *x, struct slice bytes, bool more) {
         x->unsent += bytes.n;
     }
     if (!more)
-        up2_flush(x->link);
+        up2_flush_late(x->link);
 }
 
 static void xchg2_end(struct xchg *x, const struct http_field *trailers, size_t n, bool more) {

@@ -228,6 +228,9 @@ int io_flush(struct io *io);
  * for the same connection. What goes to clients, on connections that were accepted, goes first: whoever waited for it has asked
  * again by the next turn. */
 int io_flush_soon(struct io *io);
+/* … and at no time before it, for what comes in pieces, each of which may be small: together they are few records, and few system
+ * calls. What fails is told by `failed`. */
+void io_flush_late(struct io *io);
 
 /* What is queued from now until the queue is empty holds a secret: it is wiped as it goes. Room for it should be
  * there (buf_reserve) before it is written into io_queue(), since growing leaves a copy behind; io_write leaves none. */

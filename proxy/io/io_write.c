@@ -238,10 +238,20 @@ static void soon_add(struct io *io) {
     io->is_soon = true;
 }
 
+/* Is there nothing to be done, for now or at all? */
+static bool soon_idle(const struct io *io) {
+    return io->is_soon || io->write_failed || io_blocked(io) || (buf_len(&io->queue) == 0 && !io->held_back);
+}
+
+void io_flush_late(struct io *io) {
+    if (!soon_idle(io))
+        soon_add(io);
+}
+
 int io_flush_soon(struct io *io) {
     if (io->write_failed)
         return ERR_EOF;
-    if (io->is_soon || io_blocked(io) || (buf_len(&io->queue) == 0 && !io->held_back))
+    if (soon_idle(io))
         return 0;
     /* nobody else's turn comes before the end of it */
     if (buf_len(&io->queue) > IO_SOON || event_base_get_num_events(io->base, EVENT_BASE_COUNT_ACTIVE) == 0)

@@ -64,6 +64,8 @@ int up2_request(struct upstream_link *link, const struct http1_request *req,
 int up2_data(struct upstream_link *link, struct slice bytes) MUST_CHECK;
 int up2_end(struct upstream_link *link, const struct http_field *trailers, size_t n);
 void up2_flush(struct upstream_link *link);
+/* … when the loop's turn ends, if it is little: more pieces of it may come, each as small. */
+void up2_flush_late(struct upstream_link *link);
 bool up2_full(struct upstream_link *link);
 /* Has the request's end gone? */
 bool up2_sent(const struct upstream_link *link);

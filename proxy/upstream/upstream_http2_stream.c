@@ -256,6 +256,14 @@ void up2_flush(struct upstream_link *link) {
         up2_pump(s->up);
 }
 
+void up2_flush_late(struct upstream_link *link) {
+    struct up2_stream *s = link->http2;
+    if (buf_len(&s->out.bytes) < HTTP2_FRAME)
+        up2_later(s->up);
+    else
+        up2_flush(link);
+}
+
 bool up2_sent(const struct upstream_link *link) {
     return up2_stream_sent(link->http2);
 }

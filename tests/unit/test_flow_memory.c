@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <linux/tcp.h> /* tcpi_data_segs_in, which netinet/tcp.h lacks */
 #include <nghttp2/nghttp2.h>
 
 #include "policy/policy.h"
@@ -185,11 +186,44 @@ static void bodies_of_http2(void **state) {
     world_close(&w);
 }
 
+/* Not of memory, but of work: a thousand chunks of a byte, which come together, go together. */
+static void crumbs(void **state) {
+    struct world w;
+    struct tcp_info info;
+    socklen_t n = sizeof info;
+    char chunks[6000], got[16384];
+    (void)state;
+    world_open(&w, 80);
+    say(&w, SLICE("PUT /ok HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"));
+    int server = accept(w.listener, NULL, NULL);
+    size_t come = 0;
+    for (ssize_t r = 1; r > 0 && !memmem(got, come, "\r\n\r\n1\r\nx\r\n", 10);
+         come += r > 0 ? (size_t)r : 0) {
+        event_base_loop(w.rig.base, EVLOOP_NONBLOCK);
+        r = recv(server, got + come, sizeof got - come, 0);
+    }
+    assert_int_equal(getsockopt(server, IPPROTO_TCP, TCP_INFO, &info, &n), 0);
+    unsigned before = info.tcpi_data_segs_in;
+    for (size_t i = 0; i < sizeof chunks; i++)
+        chunks[i] = "1\r\nx\r\n"[i % 6];
+    say(&w, slice_make(chunks, sizeof chunks));
+    for (come = 0; come < sizeof chunks;) {
+        ssize_t r = recv(server, got, sizeof got, 0);
+        assert_true(r > 0);
+        come += (size_t)r;
+    }
+    assert_int_equal(getsockopt(server, IPPROTO_TCP, TCP_INFO, &info, &n), 0);
+    assert_in_range(info.tcpi_data_segs_in - before, 1, 20);
+    close(server);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_in_pieces_and_requests_before_their_turn),
         cmocka_unit_test(what_a_second_try_needs),
         cmocka_unit_test(bodies_of_http2),
+        cmocka_unit_test(crumbs),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }

@@ -535,6 +535,35 @@ static void a_window_that_changes_often_is_told_as_often_as_it_is_heard(void **s
     io_memory_drop(memory);
 }
 
+static bool is_empty(void *arg) {
+    return buf_len(&((struct upstream_link *)arg)->http2->out.bytes) == 0;
+}
+
+/* A thousand bytes that come one by one in a turn are one frame. What is more than that goes at once. */
+static void crumbs_go_together(void **state) {
+    static char much[30000];
+    struct answer answer;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_both(&g, &s);
+    struct upstream_link *link = get_http2(&g);
+    ask_by(link, &answer, false, SLICE("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 31000\r\n\r\n"));
+    assert_true(loop_until(g.base, is_settled, link, LOOP_PATIENCE));
+    uint64_t before = up_of(link)->io->sent;
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(up2_data(link, SLICE("x")), 0);
+        up2_flush_late(link);
+    }
+    assert_true(loop_until(g.base, is_empty, link, LOOP_PATIENCE));
+    assert_in_range(up_of(link)->io->sent - before, 1000, 1100);
+    assert_int_equal(up2_data(link, slice_make(much, sizeof much)), 0);
+    up2_flush_late(link);
+    assert_true(is_empty(link));
+    upstream_release(link, true, 0);
+    close_both(&g, &s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_id_is_used_and_then_a_new_connection),
@@ -548,6 +577,7 @@ int main(void) {
         cmocka_unit_test(who_owes_a_word_is_asked_nothing),
         cmocka_unit_test(the_kernel_asks_as_well),
         cmocka_unit_test(a_window_that_changes_often_is_told_as_often_as_it_is_heard),
+        cmocka_unit_test(crumbs_go_together),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
