@@ -71,10 +71,17 @@ static void tunnel_record(struct tunnel *t, bool denied, const char *code, struc
     buf_release(&hint);
 }
 
+/* What has not left by now never will. */
+static void tunnel_count_sent(struct tunnel *t) {
+    uint64_t unsent = t->link ? io_queued(t->link->io) + t->link->io->dropped : 0;
+    t->sent -= unsent < t->sent ? unsent : t->sent;
+}
+
 void tunnel_release(struct tunnel *t) {
     if (!t || t->released)
         return;
     t->released = true;
+    tunnel_count_sent(t);
     if (t->conn->box->cutting)
         tunnel_trouble(t, ENGINE_ENDED_CODE, ENGINE_ENDED_REASON);
     struct record r = {.sent = t->sent,

@@ -33,9 +33,9 @@ static void relay_pass(struct relay_side *from, struct slice bytes) {
     struct relay_side *to = relay_other(from);
     if (to->io->write_failed)
         return;
+    *from->moved += bytes.n;
     int r = io_write(to->io, bytes, false);
     if (r == 0) {
-        *from->moved += bytes.n;
         if (io_full(to->io))
             io_pause(from->io);
     } else if (to->io->write_failed) {

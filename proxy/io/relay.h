@@ -22,8 +22,9 @@ enum relay_end {
 struct relay;
 
 struct relay_side {
-    struct io *io;   /* open */
-    uint64_t *moved; /* bytes that came from here and went on are added to it */
+    struct io *io; /* open */
+    /* What came from here and was written on is added to it, also what the other io has still in its queue, or has dropped. */
+    uint64_t *moved;
 
     /* private */
     struct relay *relay;

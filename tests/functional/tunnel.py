@@ -3,6 +3,7 @@ import hashlib
 import os
 import shutil
 import socket
+import threading
 import time
 
 import client
@@ -374,6 +375,29 @@ def a_reset_is_passed_on(t):
     ''', server)
     tap.equal(r.reports, [["some", "", "reset"]])
     tap.equal(r.outcomes()[0]["code"], "upstream-truncated")
+
+
+@tap.test
+def what_has_not_left_is_not_recorded_as_sent(t):
+    # the server reads when the client, who found no more room, has long gone
+    class Late(Plain):
+        go = threading.Event()
+
+        def serve(self, connection):
+            self.go.wait()
+            super().serve(connection)
+    server = t.use(Late())
+    r = run(t, '''
+        c = tcp("pinned.test", 443)
+        c.send(hello("pinned.test"))
+        while select.select([], [c.sock], [], 2)[1]:
+            c.sock.send(bytes(65536), socket.MSG_DONTWAIT)
+        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        c.close()
+    ''', server)
+    server.go.set()
+    tap.eventually(lambda: server.got)
+    tap.equal(r.outcomes()[0]["sent"], len(server.got[0]))
 
 
 @tap.test

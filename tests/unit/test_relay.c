@@ -237,6 +237,23 @@ static void test_gone_while_written_to(void **state) {
     assert_int_equal(rig.side, 0);
 }
 
+static bool has_failed(void *arg) {
+    return ((struct io *)arg)->write_failed;
+}
+
+/* Of what was moved, that much has left which did not stay behind. */
+static void test_moved_and_lost(void **state) {
+    static char block[100000];
+    (void)state;
+    begin(SLICE_NONE, SLICE_NONE);
+    io_write(rig.user.io, slice_make(block, 1000), false);
+    expect(0, 1000);
+    shutdown(rig.near[1]->fd, SHUT_WR); /* writing fails from now on */
+    io_write(rig.user.io, slice_make(block, sizeof block), false);
+    assert_true(loop_until(base, has_failed, rig.near[1], LOOP_PATIENCE));
+    assert_int_equal(rig.up - rig.near[1]->dropped - io_queued(rig.near[1]), 1000);
+}
+
 static void test_idle(void **state) {
     (void)state;
     rig.relay.idle_ms = 300;
@@ -253,13 +270,9 @@ static void test_idle(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_early_and_half_close),
-        TEST(test_ended_before),
-        TEST(test_back_pressure),
-        TEST(test_end_behind_a_queue),
-        TEST(test_reset),
-        TEST(test_gone_while_written_to),
-        TEST(test_idle),
+        TEST(test_early_and_half_close), TEST(test_ended_before), TEST(test_back_pressure),
+        TEST(test_end_behind_a_queue),   TEST(test_reset),        TEST(test_gone_while_written_to),
+        TEST(test_moved_and_lost),       TEST(test_idle),
     };
     return cmocka_run_group_tests_name("flow_relay", tests, NULL, NULL);
 }
