@@ -138,24 +138,30 @@ static SSL *new_server(const struct server *server, SSL_CTX **ctx) {
     return ssl;
 }
 
-/* NULL when the client is content, else why it is not. */
-static const char *shake(const struct server *as, SSL_CTX *client_ctx, const char *host) {
-    SSL_CTX *ctx;
-    SSL *server = new_server(as, &ctx), *client = SSL_new(client_ctx);
+/* Puts them together. Have both come to an end? */
+static bool join(SSL *server, SSL *client) {
     BIO *a, *b;
-    char byte = 0;
     assert_int_equal(BIO_new_bio_pair(&a, 0, &b, 0), 1);
     SSL_set_bio(server, a, a);
     SSL_set_bio(client, b, b);
     SSL_set_connect_state(client);
-    assert_int_equal(ca_upstream_prepare(client, slice_str(host), NULL), 0);
     int c = -1, d = -1;
     for (int i = 0; i < 20 && (c != 1 || d != 1); i++) {
         c = SSL_do_handshake(client);
         d = SSL_do_handshake(server);
     }
-    const char *reason = c == 1 && d == 1 ? NULL : ca_upstream_reason(client);
-    if (c == 1 && d == 1) {
+    return c == 1 && d == 1;
+}
+
+/* NULL when the client is content, else why it is not. */
+static const char *shake(const struct server *as, SSL_CTX *client_ctx, const char *host) {
+    SSL_CTX *ctx;
+    SSL *server = new_server(as, &ctx), *client = SSL_new(client_ctx);
+    char byte = 0;
+    assert_int_equal(ca_upstream_prepare(client, slice_str(host), NULL), 0);
+    bool joined = join(server, client);
+    const char *reason = joined ? NULL : ca_upstream_reason(client);
+    if (joined) {
         assert_int_equal(SSL_get_verify_result(client), X509_V_OK);
         assert_int_equal(SSL_version(client), as->version);
         assert_int_equal(SSL_write(server, "x", 1), 1);
@@ -280,6 +286,46 @@ static void suites(void **state) {
     suites_of("ALL:-aDSS", 20);
 }
 
+/* TLS 1.2: who asks for another handshake is told that there is none (RFC 9113 9.2.1). */
+static void asks_again(SSL *who, SSL *other) {
+    char byte;
+    assert_true(join(SSL_is_server(who) ? who : other, SSL_is_server(who) ? other : who));
+    assert_int_equal(SSL_renegotiate(who), 1);
+    int told = SSL_do_handshake(who);
+    for (int i = 0; i < 20 && (told > 0 || SSL_get_error(who, told) == SSL_ERROR_WANT_READ); i++) {
+        assert_int_equal(SSL_read(other, &byte, 1), -1);
+        told = SSL_read(who, &byte, 1);
+    }
+    assert_int_equal(ERR_GET_REASON(ERR_peek_error()), SSL_R_NO_RENEGOTIATION);
+    ERR_clear_error();
+}
+
+static void one_handshake(void **state) {
+    const struct server plain = {.kind = 0, .cert = made[0].cert, .version = TLS1_2_VERSION};
+    SSL_CTX *theirs, *ours = client_of(0);
+    (void)state;
+    SSL *server = new_server(&plain, &theirs), *client = SSL_new(ours);
+    asks_again(server, client);
+    SSL_free(server);
+    SSL_free(client);
+    SSL_CTX_free(theirs);
+    SSL_CTX_free(ours);
+    ours = libctx_ssl(TLS_server_method());
+    theirs = SSL_CTX_new(TLS_client_method());
+    assert_int_equal(SSL_CTX_use_PrivateKey(ours, made[0].key), 1);
+    assert_int_equal(SSL_CTX_use_certificate(ours, made[0].cert), 1);
+    SSL_CTX_set_max_proto_version(ours, TLS1_2_VERSION);
+    SSL_CTX_set_options(ours, SSL_OP_ALLOW_CLIENT_RENEGOTIATION); /* as a system's setting may */
+    server = SSL_new(ours);
+    client = SSL_new(theirs);
+    SSL_set_accept_state(server);
+    asks_again(client, server);
+    SSL_free(server);
+    SSL_free(client);
+    SSL_CTX_free(theirs);
+    SSL_CTX_free(ours);
+}
+
 /* What it is for: there is less to go through. */
 static void count_cipher(EVP_CIPHER *cipher, void *arg) {
     (void)cipher;
@@ -340,6 +386,7 @@ int main(void) {
         cmocka_unit_test(kinds_of_certificates),
         cmocka_unit_test(kinds_of_groups),
         cmocka_unit_test(suites),
+        cmocka_unit_test(one_handshake),
         cmocka_unit_test(lean),
         cmocka_unit_test(lean_root),
     };
