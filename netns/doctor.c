@@ -22,6 +22,7 @@
 #include "netns/listen.h"
 #include "netns/mounts.h"
 #include "netns/nft.h"
+#include "netns/trust.h"
 
 /*
  * Two kinds of look: settings that are known to be in the way, which give the reason; and a trial of what sandbox_start does, step
@@ -258,6 +259,12 @@ static void explain_step(struct doctor_report *r, const struct outcome *o) {
                 "exeat as another user");
         break;
     case STEP_PROC:
+        if (doctor_inside()) {
+            todo(f,
+                 "this is a sandbox that root started, in which parts of /proc are covered: no other can be "
+                 "made in it; start the outer one as another user, or this one outside of it");
+            break;
+        }
         todo(f, "in a container parts of /proc are masked, and the kernel then lets nobody mount a new one: "
                 "for Docker --security-opt "
                 "systempaths=unconfined, for Kubernetes procMount: Unmasked, for podman --security-opt "
@@ -331,6 +338,17 @@ static void check_tproxy(struct doctor_report *r, bool nat_only) {
            "conntrack");
     todo(f, "nothing has to be done; to have it, load the kernel's module: sudo modprobe nft_tproxy "
             "(CONFIG_NFT_TPROXY)");
+}
+
+bool doctor_inside(void) {
+    static const char mark[] = TRUST_RESOLV_MARK;
+    char text[sizeof mark - 1];
+    int fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool inside = read(fd, text, sizeof text) == (ssize_t)sizeof text && memcmp(text, mark, sizeof text) == 0;
+    close(fd);
+    return inside;
 }
 
 void doctor_check(struct doctor_report *report) {

@@ -5,6 +5,7 @@
 #ifndef NETNS_DOCTOR_H
 #define NETNS_DOCTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -32,5 +33,8 @@ struct doctor_report {
 
 /* Looks at settings and makes trial namespaces in children (some 50 ms). Never fails: trouble is a finding. */
 void doctor_check(struct doctor_report *report);
+
+/* Whether this process is in a sandbox of exeat. */
+bool doctor_inside(void);
 
 #endif

@@ -284,8 +284,7 @@ static int trust_overlays(struct trust *t) {
 /* The search list is left out on purpose: with it "github.com.corp.example" would be asked for, and answered. */
 static int names_resolver(struct trust *t) {
     char source[PATH_MAX];
-    int r = stage_file(t->stage, NULL, SLICE("# exeat\nnameserver 127.0.0.1\noptions edns0\n"), 0444, source,
-                       t->msg);
+    int r = stage_file(t->stage, NULL, SLICE(TRUST_RESOLV_CONF), 0444, source, t->msg);
     return r ? r : lay_over(t, "/etc/resolv.conf", source);
 }
 

@@ -5,6 +5,10 @@
 #include "netns/overlay.h"
 #include "netns/wire.h"
 
+/* What /etc/resolv.conf is in a sandbox. Its first line says whose that is. */
+#define TRUST_RESOLV_MARK "# exeat\n"
+#define TRUST_RESOLV_CONF TRUST_RESOLV_MARK "nameserver 127.0.0.1\noptions edns0\n"
+
 /* Lays the bundle over the system's PEM bundles, puts our root into its directories of hashed certificates, lays the overlays
  * (Java key stores), a resolv.conf that names 127.0.0.1 alone, a gai.conf by which a name's IPv4 address comes first (where there
  * is one), and an /etc/hosts with only what is local. `root`: all ids are mapped. */

@@ -1,11 +1,13 @@
 #include "proxy/process/prepare.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "netns/doctor.h"
 #include "netns/names.h"
 #include "proxy/flow/engine.h"
 #include "proxy/upstream/proxyenv.h"
@@ -200,6 +202,18 @@ int prepare_roots(struct prepared *p, struct errmsg *msg) {
     return r;
 }
 
+/* The outer one's state directory is covered in its sandbox. Log and authority fail one after the other there. */
+static int check_inside(const struct prepared *p, struct buf *out) {
+    if (p->config->state || faccessat(p->state_fd, ".", W_OK, AT_EACCESS) == 0 || !doctor_inside())
+        return 0;
+    buf_printf(out,
+               "exeat: this is a sandbox of exeat already, and %s can't be written in it: give a state "
+               "directory for the inner one by --state DIR, and to its rules `to private`, since names "
+               "lead to addresses of the outer one\n",
+               p->state_dir);
+    return ERR_IO;
+}
+
 static int prepare_state(struct prepared *p, struct buf *out) {
     struct errmsg msg;
     p->state_dir = state_path(p->config->state, &msg);
@@ -208,6 +222,8 @@ static int prepare_state(struct prepared *p, struct buf *out) {
     p->state_fd = state_open(p->state_dir, &msg);
     if (p->state_fd < 0)
         return complain(out, ERR_IO, &msg);
+    if (check_inside(p, out) < 0)
+        return ERR_IO;
     p->log_fd = state_open_log(p->state_fd, p->state_dir, p->config->log, &msg);
     return p->log_fd < 0 ? complain(out, ERR_IO, &msg) : 0;
 }
