@@ -56,11 +56,17 @@ static void out_trailers(struct http2_out *out) {
     nghttp2_submit_trailer(out->session, out->id, nvs.nv, nvs.n);
 }
 
+/* So much of it may go now. */
+static size_t out_ready(const struct http2_out *out) {
+    size_t have = buf_len(&out->bytes);
+    return have && have == out->left && !out->complete ? have - 1 : have;
+}
+
 /* nghttp2's read callback: how much the next frame takes. */
 static ssize_t out_read(nghttp2_session *session, int32_t id, uint8_t *p, size_t n, uint32_t *flags,
                         nghttp2_data_source *source, void *arg) {
     struct http2_out *out = source->ptr;
-    size_t have = buf_len(&out->bytes);
+    size_t have = out_ready(out);
     (void)session;
     (void)id;
     (void)p;
@@ -101,6 +107,7 @@ static int out_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_
     buf_consume(&out->bytes, n);
     buf_trim(&out->bytes);
     io_share_set(&out->share, out->bytes.cap);
+    out->left -= n < out->left ? n : out->left;
     out->sent(out, n);
     return 0;
 }
@@ -110,6 +117,10 @@ static void out_resume(struct http2_out *out) {
         return;
     out->waiting = false;
     nghttp2_session_resume_data(out->session, out->id);
+}
+
+void http2_out_expect(struct http2_out *out, uint64_t length) {
+    out->left = length;
 }
 
 int http2_out_put(struct http2_out *out, struct slice bytes) {
@@ -140,13 +151,13 @@ void http2_out_end(struct http2_out *out, const struct http_field *trailers, siz
 }
 
 bool http2_out_full(struct http2_out *out) {
-    bool full = buf_len(&out->bytes) >= (io_share_pressed(&out->share) ? 1 : HTTP2_HIGH);
+    bool full = out_ready(out) >= (io_share_pressed(&out->share) ? 1 : HTTP2_HIGH);
     out->was_full |= full;
     return full;
 }
 
 bool http2_out_drains(const struct http2_out *out) {
-    return out->was_full && buf_len(&out->bytes) <= (io_share_pressed(&out->share) ? 0 : HTTP2_LOW);
+    return out->was_full && out_ready(out) <= (io_share_pressed(&out->share) ? 0 : HTTP2_LOW);
 }
 
 bool http2_out_drained(struct http2_out *out) {

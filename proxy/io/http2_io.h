@@ -45,6 +45,7 @@ struct http2_out {
     int32_t id;
     struct buf bytes;
     struct http2_list trailers;
+    uint64_t left;         /* of a length that was told: not gone yet; 0: none was */
     bool complete;         /* no more is added */
     bool waiting;          /* the session was told that there is nothing for now */
     bool was_full;         /* the source waits for HTTP2_LOW */
@@ -60,6 +61,10 @@ void http2_out_release(struct http2_out *out);
 /* What nghttp2_submit_… is given as the body. */
 nghttp2_data_provider http2_out_provider(struct http2_out *out);
 
+/* It will be so long, and its receiver was told: the last byte waits for the end, so that both go in one frame. That end would need no
+ * room in the receiver's window, but the library sends it nothing where there is none (RFC 9113 6.9.1 permits it), and who has all
+ * that was told need not open it any more. */
+void http2_out_expect(struct http2_out *out, uint64_t length);
 /* 0, ERR_LIMIT or ERR_NOMEM. */
 int http2_out_put(struct http2_out *out, struct slice bytes);
 /* No more comes but these trailers (those with `hop` set are left out). */

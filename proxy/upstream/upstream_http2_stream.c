@@ -230,6 +230,8 @@ int up2_request(struct upstream_link *link, const struct http1_request *req, con
         http2_nv_secret(&nvs, opt->add[i].name, opt->add[i].value);
     }
     bool body = req->framing == HTTP_BODY_CHUNKED || (req->framing == HTTP_BODY_LENGTH && req->length > 0);
+    if (req->framing == HTTP_BODY_LENGTH)
+        http2_out_expect(&link->http2->out, req->length);
     return stream_request(link->http2, &nvs, body || websocket, opt->nadd > 0);
 }
 

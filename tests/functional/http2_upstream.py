@@ -53,6 +53,40 @@ def heads_are_what_they_were(t):
 
 
 @tap.test
+def a_body_as_long_as_the_servers_window(t):
+    """A body as long as the server's window: its end goes with the last byte, since nobody opens a window for no more"""
+    def serve(f, _number):
+        came = {}
+        while True:
+            kind, flags, stream, payload = f.read()
+            if kind == DATA:
+                came[stream] = came.get(stream, 0) + len(payload)
+                if came[stream] == 65534:
+                    f.frame(HEADERS, END_HEADERS, stream, b"\x08\x03103")
+                    f.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 65535))
+                if flags & END_STREAM:
+                    f.answer(stream, body=b"%d" % came[stream])
+    r, _ = against(t, serve, '''
+        c = tls("a.test")
+        c.send(b"POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: 65535\\r\\n\\r\\n" + b"u" * 65534)
+        interim = c.until(b"\\r\\n\\r\\n")
+        c.send(b"u")
+        report(interim.decode()[9:12], c.answer().body.decode())
+        c = h2("a.test")
+        s = c.request("/ok", method="POST", end=False, fields=[("content-length", "65535")])
+        c.push(s, 65534)
+        while not c.answers[s].interim and c.read():
+            pass
+        c.data(s, b"u")
+        c.settle()
+        c.data(s, b"", end=True)
+        a = c.answer(s)
+        report(a.interim, a.body.decode())
+    ''')
+    tap.equal(r.reports, [["103", "65535"], [[103], "65535"]])
+
+
+@tap.test
 def answers_of_every_kind(t):
     r, _ = through(t, '''
         for c, get in ((h2("a.test"), "h2"), (tls("a.test"), "h1")):
