@@ -334,17 +334,19 @@ static void listener_options(int fd) {
     io_keepalive(fd);
 }
 
+/* Takes them all, so that box_free closes them all, whatever becomes of one. */
 static int box_listen(struct box *box, const struct engine_sandbox *sandbox) {
+    int r = 0;
     for (size_t i = 0; i < sandbox->nlisteners; i++) {
         struct box_listener *l = &box->listeners[box->nlisteners++];
         l->box = box;
         l->fd = sandbox->listeners[i].fd;
         listener_options(l->fd);
         event_assign(&l->event, box->engine->config.base, l->fd, EV_READ | EV_PERSIST, engine_on_accept, l);
-        if (engine_may_accept(box->engine) && event_add(&l->event, NULL))
-            return ERR_IO;
+        if (r == 0 && engine_may_accept(box->engine) && event_add(&l->event, NULL))
+            r = ERR_IO;
     }
-    return 0;
+    return r;
 }
 
 static struct box *engine_find(struct engine *engine, uint64_t id) {

@@ -1,11 +1,13 @@
-/* Who gets a connection of the worker's, and how much room the kernel has for it. */
+/* Who gets a connection of the worker's, how much room the kernel has for it, and whose a sandbox's listeners are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
+#include <sys/mman.h>
 
 #include "policy/policy.h"
 #include "proxy/flow/conn.h"
@@ -153,11 +155,36 @@ static void a_crowd_gets_less_of_the_kernel(void **state) {
     world_close(&w);
 }
 
+/* The library has a word for it, too. */
+static void say_nothing(int severity, const char *text) {
+    (void)severity;
+    (void)text;
+}
+
+/* A file can't be watched: the listeners behind it are closed all the same. */
+static void listeners_are_taken_in_failure_too(void **state) {
+    struct world w;
+    (void)state;
+    world_open(&w, 64);
+    int good = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), last = dup(good),
+        bad = memfd_create("f", MFD_CLOEXEC);
+    struct engine_sandbox sandbox = {
+        .name = SLICE("s"), .policy = w.policy, .listeners = {{good}, {bad}, {last}}, .nlisteners = 3};
+    event_set_log_callback(say_nothing);
+    assert_int_equal(engine_add_sandbox(w.engine, &sandbox, NULL), ERR_IO);
+    event_set_log_callback(NULL);
+    assert_int_equal(fcntl(good, F_GETFD), -1);
+    assert_int_equal(fcntl(bad, F_GETFD), -1);
+    assert_int_equal(fcntl(last, F_GETFD), -1);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_leaves_as_much_as_it_takes),
         cmocka_unit_test(alone_it_gets_all),
         cmocka_unit_test(a_crowd_gets_less_of_the_kernel),
+        cmocka_unit_test(listeners_are_taken_in_failure_too),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
