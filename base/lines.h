@@ -30,8 +30,8 @@ static inline size_t lines_break(struct slice rest, size_t ahead) {
 struct lines_skip {
     size_t n;        /* bytes passed over */
     unsigned joined; /* continuations among them: physical lines that the logical one goes on over */
-    const char
-        *bad; /* the first '\' that was to join lines but has blanks behind it; NULL if there is none */
+    /* the first '\' that was to join lines but has blanks behind it; NULL if there is none */
+    const char *bad;
 };
 
 /* Over blanks, continuations and a comment, up to a word or the end of the logical line. */

@@ -90,8 +90,8 @@ struct sandbox_trust {
     struct slice ca_pem;     /* our root alone */
     uint32_t ca_hash;        /* of its subject, as OpenSSL names files by it */
     struct slice bundle_pem; /* the system's roots and ours */
-    const char *const *
-        bundle_paths; /* PEM bundles of the system: bundle_pem is laid over them (ca_bundle_paths). NULL-terminated */
+    /* PEM bundles of the system: bundle_pem is laid over them (ca_bundle_paths). NULL-terminated */
+    const char *const *bundle_paths;
     const struct sandbox_overlay *overlays; /* Java key stores and the like */
     size_t noverlays;
 };

@@ -18,13 +18,13 @@ struct classes {
     /* What could not be enumerated, and why: classes of this host may be missing. May be NULL. */
     int (*unsure)(void *arg, struct slice host, const char *why);
     void *arg;
-    uint64_t *
-        effort; /* what may be spent (CLASSES_EFFORT), and is taken from; NULL: as much as for these policies */
+    /* what may be spent (CLASSES_EFFORT), and is taken from; NULL: as much as for these policies */
+    uint64_t *effort;
     const struct rule *about; /* only hosts on which a verdict may hang on this rule; NULL: all */
     bool doors; /* requests to forges' APIs as well, which the push rules judge too (classes_doors.h) … */
-    bool *
-        hidden; /* … also where all policies judge what they write alike, if `found` has set this since it was cleared
-                   * for the origin: verdicts on its classes hang on what is written */
+    /* … also where all policies judge what they write alike, if `found` has set this since it was cleared for the origin:
+     * verdicts on its classes hang on what is written */
+    bool *hidden;
 };
 
 /* What is spent on policies with so many rules, in units of some 10 ns: more on more rules. Where it is used up,

@@ -63,8 +63,8 @@ struct rule {
     unsigned also; /* 1 << enum facts_extra: those that a fetch rule permits */
     bool ops_named;
     bool proved; /* an `expect allow` came out by this rule */
-    bool
-        refusal_proved; /* an `expect deny` of what it permits came out by the push rules: a write to a forge's API */
+    /* an `expect deny` of what it permits came out by the push rules: a write to a forge's API */
+    bool refusal_proved;
     struct slice methods; /* as written, "GET,HEAD" */
     struct verdict_rule where;
     struct slice refs_text; /* as written, variables filled in, for people */

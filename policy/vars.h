@@ -47,8 +47,8 @@ struct compiler {
     struct policy *p;
     struct policy_diags *diags;
     struct vars *vars;
-    struct arena
-        scratch; /* trees, and words on their way: goes when all is compiled, and is more than what stays */
+    /* trees, and words on their way: goes when all is compiled, and is more than what stays */
+    struct arena scratch;
     struct expanded word, one; /* of a rule, and of the host that is its turn */
 };
 

@@ -56,9 +56,9 @@ struct git_texts {
 
 /* What the store lacks for an answer. (`commits` may be there, but as context only.) */
 struct git_needs {
-    struct git_ids
-        commits; /* are they the server's own? Ask for them with what is settled as `have`: what does not come is,
-                               and is to be settled */
+    /* are they the server's own? Ask for them with what is settled as `have`: what does not come is, and is to be
+     * settled */
+    struct git_ids commits;
     struct git_ids trees_of; /* commits of the server's whose own object and trees are compared with */
     struct git_ids trees;    /* trees of these ids, and what is below */
     struct git_ids history;  /* all commits that these reach: merge bases are looked for */

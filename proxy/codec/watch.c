@@ -13,8 +13,8 @@
 
 struct watch_table {
     struct watch_key key;
-    uint8_t *
-        set; /* a byte for each beginning of a fingerprint, in it a bit for each that the next three bits can be */
+    /* a byte for each beginning of a fingerprint, in it a bit for each that the next three bits can be */
+    uint8_t *set;
     unsigned shift; /* of a product, to be an index into the set */
     size_t n;
     struct row {

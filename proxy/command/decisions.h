@@ -17,8 +17,8 @@ struct decision_line {
     struct request request;
     struct facts_ref *refs;
     struct slice *options;
-    const char *
-        omitted; /* what of a push or fetch the log does not tell though a rule may hang on it; NULL: nothing */
+    /* what of a push or fetch the log does not tell though a rule may hang on it; NULL: nothing */
+    const char *omitted;
     bool denied;
     const char *id, *url, *rule, *reason, *code, *credential; /* "" if there is none */
     json_t *json;
