@@ -50,7 +50,7 @@ static int check(struct tool *t, const struct policy *p, struct vault *vault) {
         log_error("policy check: %s", err_text(r));
         return TOOL_TROUBLE;
     }
-    return findings ? TOOL_FINDINGS : EXIT_SUCCESS;
+    return findings ? EXIT_FINDINGS : EXIT_SUCCESS;
 }
 
 int command_policy_check(int argc, char **argv) {
@@ -68,7 +68,7 @@ int command_policy_check(int argc, char **argv) {
     if (t.vault && !vault)
         return TOOL_TROUBLE;
     struct policy *p = tool_load(&t, (const char *const *)argv + first, (size_t)(argc - first));
-    status = p ? check(&t, p, vault) : t.unproved ? TOOL_FINDINGS : TOOL_TROUBLE;
+    status = p ? check(&t, p, vault) : t.unproved ? EXIT_FINDINGS : TOOL_TROUBLE;
     policy_free(p);
     vault_free(vault);
     return tool_end(&t, status);

@@ -31,7 +31,7 @@ int command_policy_diff(int argc, char **argv) {
         if (r < 0)
             log_error("policy diff: %s", err_text(r));
         else
-            status = findings || unsure ? TOOL_FINDINGS : EXIT_SUCCESS;
+            status = findings || unsure ? EXIT_FINDINGS : EXIT_SUCCESS;
     }
     policy_free(from);
     policy_free(to);

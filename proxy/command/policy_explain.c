@@ -315,7 +315,7 @@ static int explain(struct tool *t, struct request *r, const char *file) {
         log_error("policy explain: %s", err_text(e));
     policy_free(p);
     buf_release(&body);
-    return !p || e < 0 ? TOOL_TROUBLE : permitted ? EXIT_SUCCESS : TOOL_FINDINGS;
+    return !p || e < 0 ? TOOL_TROUBLE : permitted ? EXIT_SUCCESS : EXIT_FINDINGS;
 }
 
 int command_policy_explain(int argc, char **argv) {

@@ -118,7 +118,7 @@ static int format_file(struct tool *t, const char *path, struct json *j) {
     policy_diags_release(&diags);
     buf_release(&text);
     buf_release(&out);
-    return r < 0 ? TOOL_TROUBLE : t->check && differs ? TOOL_FINDINGS : EXIT_SUCCESS;
+    return r < 0 ? TOOL_TROUBLE : t->check && differs ? EXIT_FINDINGS : EXIT_SUCCESS;
 }
 
 int command_policy_fmt(int argc, char **argv) {

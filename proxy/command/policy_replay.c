@@ -266,7 +266,7 @@ static int replay(struct tool *t, const char *log, const char *file) {
         log_error("policy replay: %s holds no decision", log);
     } else if (p) {
         tell(&r, &read);
-        status = r.differ || r.untold ? TOOL_FINDINGS : EXIT_SUCCESS;
+        status = r.differ || r.untold ? EXIT_FINDINGS : EXIT_SUCCESS;
     }
     release(&r);
     policy_free(p);

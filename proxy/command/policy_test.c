@@ -234,5 +234,5 @@ int command_policy_test(int argc, char **argv) {
         buf_putc(&t.out, '\n');
     }
     bool trouble = totals.broken || !all_used(&t);
-    return tool_end(&t, trouble ? TOOL_TROUBLE : totals.failed ? TOOL_FINDINGS : EXIT_SUCCESS);
+    return tool_end(&t, trouble ? TOOL_TROUBLE : totals.failed ? EXIT_FINDINGS : EXIT_SUCCESS);
 }

@@ -13,9 +13,9 @@
 #define TOOL_OUTPUT_MAX  (64u << 20)
 #define TOOL_HEADERS_MAX 64
 
-/* Exit statuses: 0 is good. A policy that does not load is trouble; where `expect` lines are what is looked at, one that
- * fails is a finding. */
-enum { TOOL_FINDINGS = 1, TOOL_TROUBLE = 2 };
+/* Exit status beside 0 and EXIT_FINDINGS. A policy that does not load is trouble; where `expect` lines are what is looked at, one
+ * that fails is a finding. */
+enum { TOOL_TROUBLE = 2 };
 
 /* What the options say. */
 struct tool {
@@ -40,6 +40,7 @@ struct tool {
         0, "set", "NAME=VALUE", tool_take_set,                                                               \
             "a variable of the policy, in place of its 'let NAME'; may be repeated"                          \
     }
+
 /* What a noun takes behind its number, and what its verb does. */
 static inline const char *tool_s(size_t n) {
     return n == 1 ? "" : "s";
