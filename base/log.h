@@ -2,8 +2,8 @@
  * What a process of ours says to the operator on standard error: "exeat: text" or "exeat worker: text".
  *
  * This is for trouble of exeat itself. Decisions are no log lines: they are records (proxy/record/record.h). Nothing secret is
- * passed to these functions at any level, and control characters in the text are printed as \xHH, so that hostile bytes can't
- * draw on a terminal.
+ * passed to these functions at any level. Control characters are printed as \xHH, so that hostile bytes can't draw on a terminal;
+ * but line breaks are not: a message may have several lines. Of a sandbox's words a host's name in canonical form may be in one.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

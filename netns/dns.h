@@ -60,8 +60,8 @@ struct dns_query {
     enum dns_rcode rcode;  /* what parsing alone decides; NOERROR: go on */
     struct slice question; /* name, type and class as received: into the packet */
     size_t n;
-    char name
-        [256]; /* lower case, without the final dot, '.' between labels; bytes that no host name has are kept as they are */
+    /* lower case, without the final dot, '.' between labels; bytes that no host name has are kept as they are */
+    char name[256];
     bool host; /* the name could be a host's */
 };
 

@@ -18,8 +18,8 @@ struct environ_spec {
     char *const *from;     /* exeat's own environment */
     const char *name;      /* the sandbox's */
     const char *state_dir; /* as in sandbox_spec: bundle.pem and ca.pem are there, inside */
-    const char *const
-        *drop; /* further variables to take out (the vault's sources); NULL-terminated, may be NULL */
+    /* further variables to take out (the vault's sources); NULL-terminated, may be NULL */
+    const char *const *drop;
 };
 
 /* Makes the environment: a NULL-terminated list to be freed with environ_free. 0 or ERR_NOMEM. */

@@ -39,8 +39,8 @@ struct prepared {
     int log_fd;
     struct vault *vault;   /* names only; NULL: none */
     struct buf vault_text; /* the file; what the keeper parses is the very text that was checked here */
-    char redis_path
-        [108]; /* the unix socket of --redis; "": none. config->redis itself is hidden once the scribe has it */
+    /* the unix socket of --redis; "": none. config->redis itself is hidden once the scribe has it */
+    char redis_path[108];
     struct buf roots;    /* PEM: the host's, from prepare_roots */
     struct ca_read read; /* the files that they are from */
     struct buf extra;    /* PEM: --upstream-ca */
