@@ -23,14 +23,6 @@ def libexec():
     return path
 
 
-def copy(mode=0o755):
-    """A folder with all programs, which a test may change; the path of exeat in it."""
-    folder = work.folder("programs.", mode=mode)
-    for part in exeat.PARTS:
-        shutil.copy2(exeat.program() + part, os.path.join(folder, "exeat" + part))
-    return os.path.join(folder, "exeat")
-
-
 def start(*args, **options):
     with exeat.Sandbox(None, [], program_args=[*args, "run", "-q", "--", "echo", "ran"], **options) as sandbox:
         r = sandbox.wait(30)
@@ -56,7 +48,7 @@ def refused(program, part, *words):
 
 @tap.test
 def however_exeat_is_called_its_parts_are_beside_it():
-    program = copy()
+    program = exeat.copy()
     folder = os.path.dirname(program)
     link = os.path.join(work.folder("links."), "other-name")
     os.symlink(program, link)
@@ -70,7 +62,7 @@ def however_exeat_is_called_its_parts_are_beside_it():
 def what_is_not_beside_it_is_taken_from_libexecdir(t):
     """What is not beside it is taken from libexecdir, by the same rules"""
     # a copy of exeat that was built for a folder that can be made here
-    program, built_for = copy(), libexec()
+    program, built_for = exeat.copy(), libexec()
     folder = tempfile.mkdtemp(prefix="exeat", dir="/tmp")
     t.after(shutil.rmtree, folder)
     os.chmod(folder, 0o755)
@@ -94,7 +86,7 @@ def what_is_not_beside_it_is_taken_from_libexecdir(t):
 @tap.test
 def one_that_is_missing():
     for part in PARTS:
-        program = copy()
+        program = exeat.copy()
         os.unlink("%s-%s" % (program, part))
         refused(program, part, "No such file or directory")
         process = work.popen([program, "doctor"], user=exeat.as_user(), cwd="/", stdin=-3, stdout=-1, stderr=-1)
@@ -106,14 +98,14 @@ def one_that_is_missing():
 @tap.test
 def one_that_others_may_write_to():
     for part, mode in (("keeper", 0o757), ("worker", 0o775), ("scribe", 0o777)):
-        program = copy()
+        program = exeat.copy()
         os.chmod("%s-%s" % (program, part), mode)
         refused(program, part, "others may write to it")
 
 
 @tap.test
 def a_group_that_may_write_to_exeat_may_write_to_its_parts():
-    program = copy()  # as after a build with umask 002
+    program = exeat.copy()  # as after a build with umask 002
     for part in exeat.PARTS:
         os.chmod(program + part, 0o775)
     taken(program)
@@ -124,21 +116,21 @@ def one_of_another_owner():
     if work.account(None) is None:
         tap.skip("needs root, to make files of two owners")
     for part in PARTS:
-        program = copy()
+        program = exeat.copy()
         work.give("%s-%s" % (program, part), work.PLAIN_USER)
         refused(program, part, "another owner than exeat")
-    program = copy()
+    program = exeat.copy()
     work.give(program, work.PLAIN_USER)  # the rest is root's
     taken(program)
 
 
 @tap.test
 def what_is_no_regular_file_is_not_waited_for():
-    program = copy()
+    program = exeat.copy()
     os.unlink(program + "-keeper")
     os.mkfifo(program + "-keeper")  # nobody writes to it
     refused(program, "keeper", "it is no regular file")
-    program = copy()
+    program = exeat.copy()
     os.rename(program + "-worker", program + "-other")  # a link can be anybody's, whatever it leads to
     os.symlink("exeat-other", program + "-worker")
     refused(program, "worker", "it is no regular file")
@@ -146,17 +138,17 @@ def what_is_no_regular_file_is_not_waited_for():
 
 @tap.test
 def one_that_cannot_be_executed():
-    program = copy()
+    program = exeat.copy()
     os.chmod(program + "-scribe", 0o644)
     r = start(program)
     tap.equal((r.code, r.out), (125, ""))
     tap.contains(r.err, "exeat: the scribe can't be started: %s-scribe: Permission denied" % program)
-    program = copy()
+    program = exeat.copy()
     os.chmod(program + "-init", 0o644)
     r = start(program)
     tap.equal((r.code, r.out), (125, ""))
     tap.contains(r.err, "the sandbox's first process can't be started: %s-init: Permission denied" % program)
-    program = copy()
+    program = exeat.copy()
     work.write(program + "-keeper", "", 0o755)
     r = start(program)
     tap.equal((r.code, r.out), (125, ""))
@@ -165,12 +157,11 @@ def one_that_cannot_be_executed():
 
 @tap.test
 def one_of_another_version_or_of_another_build_of_the_same():
-    version = exeat.call("--version").out.split()[1]
-    with open(exeat.program(), "rb") as f:
-        build = re.search(re.escape(version) + r" \(build [0-9a-f]{16}\)", f.read().decode("latin-1")).group()
+    build = exeat.build()
+    version = build.split()[0]
     for other in (version[:-1] + "x" + build[len(version):], build.replace("(build ", "(build x")[:-2] + ")"):
         for part in PARTS:
-            program = copy()
+            program = exeat.copy()
             path = "%s-%s" % (program, part)
             with open(path, "rb") as f:
                 content = f.read()
@@ -183,7 +174,7 @@ def one_of_another_version_or_of_another_build_of_the_same():
 
 @tap.test
 def exeat_is_replaced_while_it_runs():
-    program = copy()
+    program = exeat.copy()
     args = [program, "run", "-q", "--", "sh", "-c", ": > began; until test -e go; do sleep 0.05; done; echo ran"]
     with exeat.Sandbox(None, [], program_args=args) as sandbox:
         tap.eventually(lambda: os.path.exists(os.path.join(sandbox.home, "began")))

@@ -12,6 +12,7 @@ it as root), with a home folder of its own and an environment that has nothing o
 import datetime
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -36,6 +37,21 @@ def program():
             shutil.copy(built + part, _program + part)
             os.chmod(_program + part, 0o755)
     return _program
+
+
+def copy(mode=0o755):
+    """A folder with all programs, which a test may change; the path of exeat in it."""
+    path = os.path.join(work.folder("programs.", mode=mode), "exeat")
+    for part in PARTS:
+        shutil.copy2(program() + part, path + part)
+    return path
+
+
+def build():
+    """The version and the build, as the programs tell each other."""
+    version = call("--version").out.split()[1]
+    with open(program(), "rb") as f:
+        return re.search(re.escape(version) + r" \(build [0-9a-f]{16}\)", f.read().decode("latin-1")).group()
 
 
 class Result:
