@@ -307,10 +307,12 @@ static void test_idle(void **state) {
     open_pair(&a, &b);
     assert_true(io_idle_ok(a.io));
     io_write(b.io, SLICE("x"), false);
+    delivered();
     assert_false(io_idle_ok(a.io));
     turn(2);
     assert_true(io_idle_ok(a.io));
     io_shutdown(b.io);
+    delivered();
     assert_false(io_idle_ok(a.io));
     close_pair(&a, &b);
 }
@@ -547,6 +549,7 @@ static void test_sensitive_dropped(void **state) {
     setsockopt(b.io->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     io_free(b.io);
     b.io = NULL;
+    delivered();
     io_sensitive(a.io);
     assert_int_equal(io_write(a.io, block(5000), true), 0);
     assert_int_equal(found(), 1);
