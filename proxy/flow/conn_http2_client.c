@@ -10,12 +10,22 @@ void h2_out_sent(struct http2_out *out, size_t n) {
         h2_stream_due(stream, buf_len(&out->bytes) ? h2->conn->box->engine->config.limits.body_ms : 0);
 }
 
+/* What the library ends the connection for is in its last frame. */
+static void broke_rule(struct h2 *h2, const nghttp2_goaway *goaway) {
+    bool flood = goaway->error_code == NGHTTP2_ENHANCE_YOUR_CALM;
+    struct slice rule = http2_broken_rule(goaway);
+    char why[160];
+    snprintf(why, sizeof why, "%s%.*s",
+             flood ? "" : "the client broke the rules of HTTP/2: ", SLICE_ARG(rule));
+    h2_blame(h2, flood ? "http2-flood" : "http2-error", why);
+}
+
 int h2_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg) {
     struct h2 *h2 = arg;
     if (frame->hd.type == NGHTTP2_GOAWAY) {
         h2_stop(h2);
         if (frame->goaway.error_code != NGHTTP2_NO_ERROR)
-            h2_blame(h2, "http2-error", nghttp2_http2_strerror(frame->goaway.error_code));
+            broke_rule(h2, &frame->goaway);
         return 0;
     }
     bool ends = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&

@@ -283,6 +283,12 @@ nghttp2_session_callbacks *http2_callbacks(void) {
     return c;
 }
 
+struct slice http2_broken_rule(const nghttp2_goaway *goaway) {
+    if (goaway->opaque_data_len)
+        return slice_make(goaway->opaque_data, goaway->opaque_data_len);
+    return slice_str(nghttp2_http2_strerror(goaway->error_code));
+}
+
 struct slice http2_alpn(bool http2) {
     const struct slice both = SLICE("\x02h2\x08http/1.1");
     return http2 ? both : slice_from(both, 3);

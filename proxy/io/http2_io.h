@@ -90,6 +90,9 @@ nghttp2_option *http2_option(void);
  * once the guard has counted them. As before. */
 nghttp2_session_callbacks *http2_callbacks(void);
 
+/* What rule was broken, where a GOAWAY of the library's own says so: in its words, or the code's name. Good as long as the frame. */
+struct slice http2_broken_rule(const nghttp2_goaway *goaway);
+
 /* The names to offer or to choose from by ALPN (RFC 7301), with "h2" before "http/1.1", or without. */
 struct slice http2_alpn(bool http2);
 /* Was "h2" chosen? */

@@ -184,9 +184,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 /* What the library ends a connection for is in its last frame. */
 static void broke_rule(struct up2 *up, const nghttp2_goaway *goaway) {
     bool flood = goaway->error_code == NGHTTP2_ENHANCE_YOUR_CALM;
-    struct slice rule = slice_make(goaway->opaque_data, goaway->opaque_data_len);
-    if (rule.n == 0)
-        rule = slice_str(nghttp2_http2_strerror(goaway->error_code));
+    struct slice rule = http2_broken_rule(goaway);
     snprintf(up->why, sizeof up->why, "%s: %.*s", flood ? UP2_FLOODS : UP2_BROKE_RULES, SLICE_ARG(rule));
 }
 

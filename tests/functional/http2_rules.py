@@ -364,6 +364,8 @@ LIMITS = [
     ("too many frames of unknown types" + IDLE, 'for _ in range(300): c.raw(c.packed(0xb, 0, 0, b"x") * 100)'),
     ("too many frames of unknown types" + IDLE, 'for _ in range(300): c.raw(c.packed(0x10, 0, 0, struct.pack(">I", 1) + b"u=1") * 100)'),
     ("too many PRIORITY frames" + IDLE, 'for _ in range(300): c.raw(c.packed(PRIORITY, 0, 1, b"\\0\\0\\0\\0\\1") * 100)'),
+    ("too many frames of no meaning" + IDLE, 'c.request("/ok", "POST", end=False)\nfor _ in range(300): c.raw(c.packed(GOAWAY, 0, 0, b"\\0" * 8) * 100)'),
+    ("SETTINGS: too many setting entries", 'c.frame(SETTINGS, 0, 0, struct.pack(">HI", 0x99, 1) * 33)'),
     (CONTINUATIONS, 'c.frame(HEADERS, 1, 1, c.block(c.pseudo("/ok")))\n'
                     'for i in range(300): c.raw(c.packed(CONTINUATION, 0, 1, c.block([("x%d" % i, "y")])))'),
     (CONTINUATIONS, 'c.frame(HEADERS, 1, 1, c.block(c.pseudo("/ok")))\n'
@@ -386,6 +388,20 @@ def who_only_makes_work_is_shown_out(t):
     tap.equal(r.reports[-1], 200)
     refused = [v for v in r.verdicts(verdict="deny") if v["code"].startswith("http2")]
     tap.equal(sorted((v["code"], v["reason"]) for v in refused), sorted(("http2-flood", why) for why, _ in LIMITS))
+
+
+@tap.test
+def what_rule_a_client_broke_is_told(t):
+    r, _ = onehost.through(t, [h2.CLIENT, """
+        for say in (lambda c: c.window(0, 0), lambda c: c.frame(SETTINGS, ACK, 0, b"123456"), lambda c: c.data(c.next, b"x")):
+            c = h2("a.test")
+            say(c)
+            report(c.end())
+    """])
+    tap.equal(r.reports, [1, 6, 1])
+    tap.equal([(v["code"], v["reason"]) for v in r.verdicts()],
+              [("http2-error", "the client broke the rules of HTTP/2: " + rule) for rule in
+               ("WINDOW_UPDATE: window_size_increment == 0", "FRAME_SIZE_ERROR", "DATA: stream in idle")])
 
 
 @tap.test

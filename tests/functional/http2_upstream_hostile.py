@@ -140,6 +140,25 @@ def what_a_server_floods_its_connection_with_is_told(t):
 
 
 @tap.test
+def interim_heads_have_an_end(t):
+    def serve(f, number):
+        stream = f.request()
+        try:
+            while number == 0:
+                f.frame(HEADERS, END_HEADERS, stream, b"\x08\x03103")
+        except Exception:  # pylint: disable=broad-except
+            return
+        f.answer(stream)
+    r, server = against(t, serve, """
+        c = h2("a.test")
+        first = c.get("/ok", method="POST")
+        report(first.status, set(first.interim) == {103}, len(first.interim) <= 32, c.get("/ok").status)
+    """)
+    tap.equal((r.reports, server.count), ([[502, True, True, 200]], 2))
+    tap.equal([o["reason"] for o in r.outcomes(status=502)], ["the upstream's answer is malformed: too many interim answers (1xx), or too long ones"])
+
+
+@tap.test
 def a_server_that_resets_all_it_is_asked_is_told_so(t):
     def serve(f, _number):
         while True:
