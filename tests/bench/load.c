@@ -17,7 +17,6 @@
  * stand (not for new), waits for a line, does the work, prints one line of JSON, waits for a line again, and ends: whoever
  * measures reads the proxy's figures in between.
  */
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>

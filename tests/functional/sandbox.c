@@ -10,7 +10,6 @@
  * command's as `exeat run` has it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/pem.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/addr.h"
-#include "base/buf.h"
 #include "netns/dns.h"
 #include "netns/doctor.h"
 #include "netns/environ.h"

@@ -6,7 +6,6 @@
  * beside "no crash": nothing but a rendered credential carries the secret, and that one only what sandbox 1
  * was granted, to where it is bound.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
  * and nothing else is; whoever has the marks has no secret. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
 

@@ -2,15 +2,12 @@
  * would never make; what becomes known by them, in whatever order they come. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <cmocka.h>
 
 #include "base/buf.h"
 #include "proxy/codec/git_ancestry.h"
 #include "proxy/codec/pack.h"
-#include "proxy/codec/git_objects_internal.h"
 #include "tests/unit/git_support.h"
 #include "tests/unit/mutate.h"
 

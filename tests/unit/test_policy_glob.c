@@ -5,10 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <time.h>
 
-#include "base/url.h"
 #include "policy/glob.h"
 #include "tests/unit/chance.h"
 

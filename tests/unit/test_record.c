@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "tests/unit/loop.h"
 #include "tests/unit/record_support.h"
 

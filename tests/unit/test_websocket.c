@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/err.h"
 #include "proxy/codec/http1_write.h"
 #include "proxy/codec/websocket.h"
 

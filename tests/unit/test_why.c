@@ -3,7 +3,6 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
