@@ -548,7 +548,7 @@ static void crumbs_go_together(void **state) {
     (void)state;
     open_both(&g, &s);
     struct upstream_link *link = get_http2(&g);
-    ask_by(link, &answer, false, SLICE("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 31000\r\n\r\n"));
+    ask_by(link, &answer, false, SLICE("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 40000\r\n\r\n"));
     assert_true(loop_until(g.base, is_settled, link, LOOP_PATIENCE));
     uint64_t before = up_of(link)->io->sent;
     for (int i = 0; i < 1000; i++) {
