@@ -14,9 +14,11 @@
  * holds a stream across a call of the exchange's; only h2_pump() of the outermost sends, and then streams may go.
  *
  * Windows. What a client sends on a stream is taken when the upstream takes it, and only then that stream's window is
- * opened again: a stalled upload holds HTTP2_WINDOW bytes at most and stops there. The connection's window is as large
- * as can be, and opened again as bytes come: all streams together hold H2_STREAMS * HTTP2_WINDOW at most, and none
- * waits for another. In the other direction a stream's answer waits in `out`, and its upstream is not read when that
+ * opened again: a stalled upload holds HTTP2_WINDOW bytes at most and stops there. Under pressure (io_memory.h) it is opened
+ * to H2_NARROW only; what was granted before can't be taken back, and the first HTTP2_WINDOW of a stream are the client's by the
+ * protocol: to say less in the settings would bind those alone that heed them, and there are clients that count wrongly then.
+ * The connection's window is as large as can be, and opened again as bytes come: all streams together hold
+ * H2_STREAMS * HTTP2_WINDOW at most, and none waits for another. In the other direction a stream's answer waits in `out`, and its upstream is not read when that
  * holds HTTP2_HIGH bytes.
  */
 #ifndef PROXY_FLOW_CONN_HTTP2_H
@@ -30,6 +32,7 @@
 #include "proxy/io/http2_memory.h"
 #include "proxy/flow/xchg.h"
 
+#define H2_NARROW   IO_RECORD  /* bytes that a stream's window is opened to again under pressure */
 #define H2_STREAMS  100        /* of one connection at a time */
 #define H2_DRAIN    (8u << 20) /* of a request's body, thrown away after an answer that came before its end */
 #define H2_AWAKE_MS 1000 /* without a stream and without a byte, until the session's memory goes to sleep */

@@ -86,6 +86,18 @@ unsigned h2_stream_body_ms(const struct h2_stream *stream) {
     return stream->x && stream->x->status == 101 ? 0 : stream->h2->conn->box->engine->config.limits.body_ms;
 }
 
+/* ---- windows ---- */
+
+/* n bytes of the body are taken, and as many may come in their stead: under pressure no more than H2_NARROW of them all. */
+static void stream_consume(struct h2_stream *stream, size_t n) {
+    int32_t window = io_share_pressed(&stream->share) ? H2_NARROW : HTTP2_WINDOW;
+    if (stream->state == H2S_CLOSED)
+        return;
+    if (stream->state == H2S_BODY)
+        nghttp2_session_set_local_window_size(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, window);
+    nghttp2_session_consume_stream(stream->h2->session, stream->id, n);
+}
+
 /* ---- heads ---- */
 
 /* The key of a WebSocket's handshake proves nothing but that it was answered. */
@@ -192,8 +204,7 @@ static void stream_feed_piece(struct h2_stream *stream) {
     struct slice part = slice_sub(buf_slice(&stream->in), 0, sizeof piece);
     memcpy(piece, part.p, part.n);
     buf_consume(&stream->in, part.n);
-    if (stream->state != H2S_CLOSED)
-        nghttp2_session_consume_stream(stream->h2->session, stream->id, part.n);
+    stream_consume(stream, part.n);
     xchg_body(stream->x, slice_make(piece, part.n));
 }
 
@@ -270,8 +281,7 @@ static int stream_data(struct h2_stream *stream, struct slice bytes) {
     stream->feeding = true;
     xchg_body(stream->x, bytes);
     stream->feeding = false;
-    if (stream->state != H2S_CLOSED)
-        nghttp2_session_consume_stream(stream->h2->session, stream->id, bytes.n);
+    stream_consume(stream, bytes.n);
     return 0;
 }
 

@@ -9,7 +9,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "policy/policy.h"
-#include "proxy/flow/conn.h"
+#include "proxy/flow/conn_http2.h"
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 #include "tests/unit/policy_support.h"
@@ -51,7 +51,9 @@ static void world_open(struct world *w, unsigned port) {
     buf_init(&w->engine.text2, 65536);
     w->box = (struct box){.engine = &w->engine, .name = "sandbox", .pool = w->rig.pool};
     w->box.memory = io_memory_new(128u << 20);
-    w->box.policy = load_set("allow POST,PUT https://a.test/ok\nallow PUT http://a.test/ok\n", NULL, NULL);
+    w->box.policy = load_set("allow POST,PUT https://a.test/ok\nallow PUT http://a.test/ok\n"
+                             "allow POST https://a.test/kept where json a == \"b\"\n",
+                             NULL, NULL);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     w->client = ends[0];
     w->conn = conn_new(&w->box, ends[1]);
@@ -218,12 +220,81 @@ static void crumbs(void **state) {
     world_close(&w);
 }
 
+/* What a client has to say of a body goes over, 100 KB more of it; returns the widest that its window was. */
+static size_t left;
+
+static ssize_t read_some(nghttp2_session *session, int32_t id, uint8_t *p, size_t n, uint32_t *flags,
+                         nghttp2_data_source *source, void *arg) {
+    n = n < left ? n : left;
+    left -= n;
+    return n ? read_body(session, id, p, n, flags, source, arg) : NGHTTP2_ERR_DEFERRED;
+}
+
+static int32_t talk(struct world *w, nghttp2_session *session) {
+    static uint8_t bytes[65536];
+    const uint8_t *out;
+    int32_t widest = 0;
+    left = 100000;
+    nghttp2_session_resume_data(session, 1);
+    for (int i = 0; i < 100; i++) {
+        for (ssize_t n; (n = nghttp2_session_mem_send(session, &out)) > 0;)
+            say(w, slice_make(out, (size_t)n));
+        say(w, SLICE_NONE);
+        for (ssize_t n; (n = recv(w->client, bytes, sizeof bytes, MSG_DONTWAIT)) > 0;)
+            assert_int_equal(nghttp2_session_mem_recv(session, bytes, (size_t)n), n);
+        int32_t window = nghttp2_session_get_stream_remote_window_size(session, 1);
+        if (window > widest)
+            widest = window;
+    }
+    return widest;
+}
+
+/* What is granted anew under pressure is less. The body is one that is kept until it is judged, which is taken as it comes. */
+static void windows_under_pressure(void **state) {
+    static const nghttp2_nv nv[] = {NV(":method", "POST"), NV(":scheme", "https"), NV(":authority", "a.test"),
+                                    NV(":path", "/kept")};
+    struct nghttp2_session_callbacks *callbacks;
+    nghttp2_session *session;
+    nghttp2_data_provider body = {.read_callback = read_some};
+    struct io_share other;
+    struct world w;
+    (void)state;
+    world_open(&w, 443);
+    io_share_begin(&other, w.box.memory);
+    io_share_set(&other, 1);
+    w.conn->tls = true;
+    assert_int_equal(url_host_parse(SLICE("a.test"), &w.conn->sni, NULL), 0);
+    conn_http2_begin(w.conn);
+    nghttp2_session_callbacks_new(&callbacks);
+    nghttp2_session_client_new(&session, callbacks, NULL);
+    nghttp2_submit_settings(session, 0, NULL, 0);
+    (void)talk(&w, session); /* the settings */
+    nghttp2_submit_request(session, NULL, nv, 4, &body, NULL);
+    w.box.memory->limit = 0;
+    (void)talk(&w, session); /* the first window is what it is */
+    assert_in_range(talk(&w, session), 1, H2_NARROW);
+    assert_int_equal(left, 0);
+    w.box.memory->limit = SIZE_MAX;
+    (void)talk(&w, session);
+    assert_in_range(talk(&w, session), H2_NARROW + 1, HTTP2_WINDOW);
+    assert_int_equal(left, 0);
+    w.box.memory->limit = 0;
+    (void)talk(&w, session);
+    assert_in_range(talk(&w, session), 1, H2_NARROW);
+    assert_int_equal(left, 0);
+    nghttp2_session_del(session);
+    nghttp2_session_callbacks_del(callbacks);
+    io_share_end(&other);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_in_pieces_and_requests_before_their_turn),
         cmocka_unit_test(what_a_second_try_needs),
         cmocka_unit_test(bodies_of_http2),
         cmocka_unit_test(crumbs),
+        cmocka_unit_test(windows_under_pressure),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
