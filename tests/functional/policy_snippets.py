@@ -65,6 +65,16 @@ def of_the_manual():
 
 
 @tap.test
+def an_error_is_shown_as_the_manual_has_it():
+    with open(os.path.join(exeat.TOP, "man", "exeat-policy.5"), encoding="utf-8") as f:
+        shown = f.read().split("\n.Sh DIAGNOSTICS")[1].split("\n.Bd -literal -offset indent\n")[1].split(".Ed")[0]
+    folder = work.folder("snippets.", user=exeat.as_user(), mode=0o755)
+    work.write(os.path.join(folder, "my.policy"), "\n\n%s\n" % shown.split("\n")[1].strip())
+    said = exeat.call("policy", "check", os.path.join(folder, "my.policy")).err
+    tap.equal(said.replace(folder + "/", ""), shown)
+
+
+@tap.test
 def a_policy_that_is_wrong_would_be_found():
     text = "## A\n\ntext\n\n    allow GET https://a.test/\n\n    expect deny GET https://a.test/b\n\ntext\n\n    alow GET x\n\n## B\n\n    deny GET https://a.test/ with c\n"
     tap.equal([lines for _, lines in of_markdown(text)], [["allow GET https://a.test/", "", "expect deny GET https://a.test/b", ""],
