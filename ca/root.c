@@ -299,20 +299,39 @@ static EVP_PKEY *read_key(struct slice pem, bool *encrypted) {
     return key;
 }
 
-/* Do an EC key's own two halves belong together? Only the point is compared with the certificate, and what is signed with another
- * number no client takes. For RSA the answer takes longer than all of a start. */
+/* Is what it signs taken by its own public half? */
+static int check_signing(EVP_PKEY *key) {
+    static const unsigned char text[] = "?";
+    unsigned char signature[2048]; /* as long as 16384 bits are */
+    size_t n = sizeof signature;
+    EVP_MD_CTX *sign = EVP_MD_CTX_new(), *verify = EVP_MD_CTX_new();
+    int good = sign && verify &&
+               EVP_DigestSignInit_ex(sign, NULL, SN_sha256, libctx_root(), NULL, key, NULL) == 1 &&
+               EVP_DigestSign(sign, signature, &n, text, sizeof text) == 1 &&
+               EVP_DigestVerifyInit_ex(verify, NULL, SN_sha256, libctx_root(), NULL, key, NULL) == 1 &&
+               EVP_DigestVerify(verify, signature, n, text, sizeof text) == 1;
+    EVP_MD_CTX_free(sign);
+    EVP_MD_CTX_free(verify);
+    return good;
+}
+
+/* Do a key's own two halves belong together? Only the public one is compared with the certificate, and what is signed with another
+ * number no client takes. Whether the numbers of an RSA key are primes takes longer than all of a start, and nobody asks: it is tried. */
 static int check_halves(struct ca_root *root, struct errmsg *msg) {
-    if (EVP_PKEY_get_base_id(root->key) != EVP_PKEY_EC)
-        return 0;
-    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(libctx_root(), root->key, NULL);
-    int good = ctx ? EVP_PKEY_pairwise_check(ctx) : -1;
-    EVP_PKEY_CTX_free(ctx);
+    int good;
+    if (EVP_PKEY_get_base_id(root->key) == EVP_PKEY_EC) {
+        EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(libctx_root(), root->key, NULL);
+        good = ctx ? EVP_PKEY_pairwise_check(ctx) : -1;
+        EVP_PKEY_CTX_free(ctx);
+    } else {
+        good = check_signing(root->key);
+    }
     ERR_clear_error();
     if (good == 1)
         return 0;
     return errmsg_set(msg, ERR_PARSE,
                       CA_KEY_FILE
-                      ": its private number does not make its public point: put the right key there, "
+                      ": its private half does not belong to its public one: put the right key there, "
                       "or remove it and " CA_CERT_FILE " and both are made anew");
 }
 

@@ -250,7 +250,7 @@ static void test_refuses_halves_of_two(void **state) {
         write_file(s->fd, CA_KEY_FILE, 0600, bytes, (size_t)length);
         (void)BIO_reset(out);
         if (other)
-            open_fails(s->fd, NOW, ERR_PARSE, "does not make its public point: put the right key there");
+            open_fails(s->fd, NOW, ERR_PARSE, "does not belong to its public one: put the right key there");
         else
             ca_root_free(open_ok(s->fd, NOW));
     }
@@ -319,6 +319,50 @@ static void write_root(int dirfd, const struct recipe *r) {
 #define SIGN  "critical,keyCertSign"
 #define CURVE "P-256"
 
+/* The number's last bit is another. */
+static void spoil(EVP_PKEY *key, const char *number, unsigned char *der, size_t n) {
+    unsigned char bytes[256];
+    BIGNUM *bn = NULL;
+    assert_int_equal(EVP_PKEY_get_bn_param(key, number, &bn), 1);
+    size_t length = (size_t)BN_bn2bin(bn, bytes);
+    unsigned char *at = memmem(der, n, bytes, length);
+    assert_non_null(at);
+    at[length - 1] ^= 1;
+    BN_free(bn);
+}
+
+/* The same of RSA, where it does not even help that there are two ways to sign. */
+static void test_refuses_halves_of_rsa(void **state) {
+    struct state *s = *state;
+    const struct recipe recipe = {CA, SIGN, "hash", 900, NULL, 0, 0, NULL};
+    char pem[4096], *name, *header, *bytes;
+    unsigned char *der;
+    long n;
+    write_root(s->fd, &recipe);
+    int fd = openat(s->fd, CA_KEY_FILE, O_RDONLY);
+    ssize_t got = read(fd, pem, sizeof pem);
+    close(fd);
+    BIO *in = BIO_new_mem_buf(pem, (int)got), *out = BIO_new(BIO_s_mem());
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(in, NULL, NULL, NULL);
+    assert_non_null(key);
+    assert_int_equal(BIO_reset(in), 1);
+    assert_int_equal(PEM_read_bio(in, &name, &header, &der, &n), 1);
+    spoil(key, "d", der, (size_t)n);
+    spoil(key, "rsa-exponent1", der, (size_t)n);
+    assert_true(PEM_write_bio(out, name, header, der, n) > 0);
+    n = BIO_get_mem_data(out, &bytes);
+    write_file(s->fd, CA_KEY_FILE, 0600, bytes, (size_t)n);
+    open_fails(s->fd, NOW, ERR_PARSE, "does not belong to its public one");
+    write_file(s->fd, CA_KEY_FILE, 0600, pem, (size_t)got);
+    ca_root_free(open_ok(s->fd, NOW));
+    OPENSSL_free(name);
+    OPENSSL_free(header);
+    OPENSSL_free(der);
+    EVP_PKEY_free(key);
+    BIO_free(in);
+    BIO_free(out);
+}
+
 static void test_operators_root(void **state) {
     struct state *s = *state;
     const struct recipe rows[] = {
@@ -365,6 +409,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_refuses_open_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses_other_things, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses_halves_of_two, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refuses_halves_of_rsa, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_operators_root, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("ca_root", tests, NULL, NULL);
