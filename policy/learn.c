@@ -236,7 +236,7 @@ static void put_seen(struct writer *w, struct seen *const *list, size_t n) {
     if (n > SHOWN_MAX)
         buf_printf(w->out, ", and %zu more", n - SHOWN_MAX);
     if (sent && list[0]->kind == FACTS_HTTP)
-        buf_printf(w->out, " (%llu bytes sent)", (unsigned long long)sent);
+        buf_printf(w->out, " (%llu byte%s sent)", (unsigned long long)sent, sent == 1 ? "" : "s");
     buf_putc(w->out, '\n');
 }
 

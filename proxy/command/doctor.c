@@ -62,7 +62,7 @@ static void print_text(const struct doctor_report *report) {
         puts("\nnothing stands in the way: exeat run works here");
 }
 
-static int print_json(const struct doctor_report *report) {
+static bool print_json(const struct doctor_report *report) {
     struct buf out;
     struct json j;
     buf_init(&out, 256 << 10);
@@ -90,7 +90,7 @@ static int print_json(const struct doctor_report *report) {
     buf_putc(&out, '\n');
     bool good = !out.failed && fwrite(buf_slice(&out).p, 1, buf_len(&out), stdout) == buf_len(&out);
     buf_release(&out);
-    return good ? 0 : ERR_IO;
+    return good;
 }
 
 /* Are the programs of exeat's roles there, and to be trusted? One finding for all; of several that are not it names the first. */
@@ -129,7 +129,7 @@ int command_doctor(int argc, char **argv) {
              "nothing.\n");
         options_print(rows, ROWS, stdout);
         puts("\nExit status: 0 if nothing stands in the way, 1 if something does.");
-        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+        return options_printed() ? EXIT_SUCCESS : EXIT_FAILED;
     }
     if (first < argc) {
         log_error("doctor: takes no argument, got '%s'", argv[first]);
@@ -138,7 +138,8 @@ int command_doctor(int argc, char **argv) {
     static struct doctor_report report;
     doctor_check(&report);
     check_programs(&report);
-    if (options.json ? print_json(&report) < 0 : (print_text(&report), fflush(stdout) != 0))
+    bool good = options.json ? print_json(&report) : (print_text(&report), true);
+    if (!options_printed() || !good)
         return EXIT_FAILED;
     return report.errors ? EXIT_FINDINGS : EXIT_SUCCESS;
 }

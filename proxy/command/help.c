@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "proxy/command/commands.h"
+#include "proxy/command/options.h"
 
 static void print_help(void) {
     puts("exeat: runs a command whose only way out is a proxy that denies what no policy allows\n"
@@ -22,7 +23,7 @@ static void print_help(void) {
 int command_help(int argc, char **argv) {
     if (argc < 2) {
         print_help();
-        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+        return options_printed() ? EXIT_SUCCESS : EXIT_FAILED;
     }
     for (const struct command *c = commands; c->name; c++) {
         char option[] = "--help";
@@ -36,12 +37,12 @@ int command_help(int argc, char **argv) {
         return EXIT_BAD_USAGE;
     }
     print_help();
-    return EXIT_SUCCESS;
+    return options_printed() ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
 int command_version(int argc, char **argv) {
     (void)argc;
     (void)argv;
     printf("exeat %s\n", version_build);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+    return options_printed() ? EXIT_SUCCESS : EXIT_FAILED;
 }

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -118,7 +119,7 @@ static int print_help(const struct option_row *rows, size_t n) {
         "person\nwould not permit stands in it commented out, with the reason. Read it before you use it.\n");
     options_print(rows, n, stdout);
     puts("\nExit status: as that of 'exeat run'.");
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+    return options_printed() ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
 /* --- the run ----------------------------------------------------------------------------------------------- */
@@ -179,6 +180,20 @@ static bool make_folder(struct learn *l) {
     bool good = !text.failed && write_file(l->policy, O_EXCL, buf_slice(&text));
     buf_release(&text);
     return good;
+}
+
+/* Can the policy be written where it is to be? That is found out before the command runs, and nothing is changed by it. */
+static bool check_output(const char *path) {
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return true; /* a pipe, whose reader would see its end */
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && (fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) >= 0)
+        unlink(path);
+    if (fd < 0)
+        return errno == EEXIST; /* a symbolic link to what is to be made */
+    close(fd);
+    return true;
 }
 
 static void remove_folder(struct learn *l) {
@@ -329,8 +344,10 @@ static bool write_policy(struct learn *l) {
         log_error("learn: the policy can't be written: %s", msg.text[0] ? msg.text : err_text(r));
     else if (l->output && !(good = write_file(l->output, O_TRUNC, buf_slice(&out))))
         log_error("learn: %s can't be written: %s", l->output, strerror(errno));
-    else if (!l->output)
-        good = fwrite(buf_slice(&out).p, 1, buf_len(&out), stdout) == buf_len(&out) && fflush(stdout) == 0;
+    else if (!l->output) {
+        fwrite(buf_slice(&out).p, 1, buf_len(&out), stdout); /* what fails of it is told by the next line */
+        good = options_printed();
+    }
     for (size_t i = 0; i < l->nknown; i++)
         policy_free(l->known[i]);
     learner_free(l->learner);
@@ -364,13 +381,18 @@ int command_learn(int argc, char **argv) {
     l.run.config.sandbox.argv = argv + first;
     if (!l.run.config.sandbox.name[0])
         config_make_name(&l.run.config.sandbox);
+    if (l.output && !check_output(l.output)) {
+        log_error("learn: %s can't be written: %s", l.output, strerror(errno));
+        return EXIT_FAILED;
+    }
     if (!make_folder(&l)) {
         log_error("learn: a folder for the log can't be made: %s", strerror(errno));
         remove_folder(&l);
         return EXIT_FAILED;
     }
     int status = supervisor_run(&l.run.config, &inherit);
-    if (!write_policy(&l))
+    bool begun = status != EXIT_FAILED || access(l.log, F_OK) == 0; /* if not, why has been told */
+    if (begun && !write_policy(&l))
         status = EXIT_FAILED;
     remove_folder(&l);
     return status;

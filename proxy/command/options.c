@@ -1,7 +1,10 @@
 #include "proxy/command/options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <string.h>
+
+#include "base/log.h"
 
 #define ROW_BASE 256 /* getopt's value of row i is ROW_BASE + i */
 
@@ -83,4 +86,11 @@ void options_print(const struct option_row *rows, size_t n, FILE *out) {
             line += m + (line[m] == '\n');
         }
     }
+}
+
+bool options_printed(void) {
+    bool good = fflush(stdout) == 0 && !ferror(stdout);
+    if (!good)
+        log_error("the result can't be printed: %s", strerror(errno));
+    return good;
 }

@@ -5,6 +5,7 @@
 #ifndef PROXY_COMMAND_OPTIONS_H
 #define PROXY_COMMAND_OPTIONS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -27,5 +28,8 @@ int options_parse(const struct option_row *rows, size_t n, int argc, char **argv
                   struct errmsg *msg);
 
 void options_print(const struct option_row *rows, size_t n, FILE *out);
+
+/* Has all that was printed to standard output come out? If not, that is told: the disk may be full. */
+bool options_printed(void);
 
 #endif

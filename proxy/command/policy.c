@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "proxy/command/commands.h"
+#include "proxy/command/options.h"
 
 static const struct command tools[] = {
     {"check", command_policy_check, "errors, and what looks wrong though it loads"},
@@ -15,14 +16,13 @@ static const struct command tools[] = {
     {0},
 };
 
-static int help(FILE *out) {
+static void help(FILE *out) {
     fputs("usage: exeat policy TOOL [ARG...]\n\n", out);
     for (const struct command *c = tools; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->help);
     fputs("\n'exeat policy TOOL --help' tells more; so does exeat-policy-tools(1). The language is in "
           "exeat-policy(5).\n",
           out);
-    return fflush(out) == 0 ? EXIT_SUCCESS : 2;
 }
 
 int command_policy(int argc, char **argv) {
@@ -30,8 +30,10 @@ int command_policy(int argc, char **argv) {
         help(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
-        return help(stdout);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        help(stdout);
+        return options_printed() ? EXIT_SUCCESS : 2;
+    }
     for (const struct command *c = tools; c->name; c++)
         if (strcmp(argv[1], c->name) == 0)
             return c->run(argc - 1, argv + 1);

@@ -173,7 +173,7 @@ static int print_help(void) {
          "\n"
          "example: exeat run --policy bugfix.policy --vault credentials --set repo=acme/app -- git push "
          "origin fix/42");
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+    return options_printed() ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
 /* A file beyond the user's limit is an error that says so. (Not ignored: the command would inherit that.) */

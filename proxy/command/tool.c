@@ -72,7 +72,7 @@ int tool_begin(struct tool *t, const char *name, const char *text, const struct 
         puts(text);
         options_print(rows, nrows, stdout);
         puts("\nExit status: 0 good, 1 findings, 2 wrong usage, or a file that can't be read or has errors.");
-        return fflush(stdout) == 0 ? EXIT_SUCCESS : TOOL_TROUBLE;
+        return options_printed() ? EXIT_SUCCESS : TOOL_TROUBLE;
     }
     if ((size_t)(argc - *first) < least) {
         log_error("%s: an argument is missing; try 'exeat %s --help'", name, name);
@@ -87,9 +87,12 @@ int tool_begin(struct tool *t, const char *name, const char *text, const struct 
 
 int tool_end(struct tool *t, int status) {
     struct slice s = buf_slice(&t->out);
-    bool good = !t->out.failed && (s.n == 0 || fwrite(s.p, 1, s.n, stdout) == s.n) && fflush(stdout) == 0;
-    if (!good)
-        log_error("the result can't be printed");
+    bool good = !t->out.failed;
+    if (good && s.n)
+        fwrite(s.p, 1, s.n, stdout); /* what fails of it is told below */
+    else if (!good)
+        log_error("the result can't be printed: %s", err_text(ERR_LIMIT));
+    good = options_printed() && good;
     buf_release(&t->out);
     return good ? status : TOOL_TROUBLE;
 }

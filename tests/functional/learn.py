@@ -86,6 +86,21 @@ def nothing_runs_without_leave():
 
 
 @tap.test
+def what_keeps_it_from_starting_is_told_once():
+    home = work.folder("home.", user=exeat.as_user(), mode=0o700)
+    there = os.path.join(home, "there.policy")
+    work.write(there, "# as it was\n", user=exeat.as_user())
+    for args in (["--under", "none.policy"], ["--under", "none.policy", "-o", "new.policy"],
+                 ["--under", "none.policy", "-o", there], ["--allow-all", "-o", "none/new.policy"], ["--allow-all", "-o", "."]):
+        r = exeat.call("learn", *args, "--", "echo", "it ran", home=home)
+        tap.equal((r.code, r.out, len(r.err.splitlines())), (125, "", 1), str(args))
+        tap.ok("none" in r.err or "Is a directory" in r.err, r.err)
+    with open(there, encoding="utf-8") as f:
+        tap.equal(f.read(), "# as it was\n")
+    tap.ok(not os.path.exists(os.path.join(home, "new.policy")))
+
+
+@tap.test
 def git_is_learned_by_repository_and_ref(t):
     git = t.use(GitServer(tls=PKI.leaf("g.test"), private=False))
     git.create("acme/app.git")

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 
 import exeat
 import tap
@@ -34,6 +35,19 @@ def help_and_version():
     tap.equal(r.code, 0)
     tap.ok(re.fullmatch(r"exeat \d+\.\d+\.\d+ \(build [0-9a-f]{16}\)\n", r.out), r.out)
     tap.equal(exeat.call("version").out, r.out)
+
+
+@tap.test
+def what_cannot_be_printed_is_told():
+    home = work.folder("home.", user=exeat.as_user(), mode=0o700)
+    for args, code in ((["--help"], 125), (["help", "help"], 125), (["--version"], 125), (["run", "--help"], 125),
+                       (["learn", "--help"], 125), (["doctor", "--help"], 125), (["doctor", "--json"], 125), (["doctor"], 125),
+                       (["policy", "--help"], 2), (["policy", "check", "--help"], 2), (["policy", "check", "/dev/null"], 2)):
+        with open("/dev/full", "wb") as full:
+            p = work.popen([exeat.program(), *args], user=exeat.as_user(), cwd=home, env=exeat.environment(home, None),
+                           stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE)
+        _, err = p.communicate(timeout=60)
+        tap.equal((p.returncode, err.decode()), (code, "exeat: the result can't be printed: No space left on device\n"), str(args))
 
 
 @tap.test
