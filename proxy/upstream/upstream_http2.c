@@ -154,6 +154,16 @@ static const char *broken(const struct up2 *up) {
     return up->why[0] ? up->why : UP2_BROKE_RULES;
 }
 
+/* Nothing goes out any more; but an answer, or the word that a request was not acted on, may lie in the socket: it is read to its
+ * end, which is near. */
+static void up2_deafen(struct up2 *up) {
+    if (up->deaf || up->state == UP2_BROKEN)
+        return;
+    up->deaf = true;
+    up2_stop(up);
+    io_deadline(up->io, UP2_LINGER_MS);
+}
+
 /* The library is through with this connection. If it has ended it for an error of the server's, which may leave it open, it
  * will say nothing more of the streams that were under way. */
 static void up2_session_over(struct up2 *up) {
@@ -185,7 +195,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg) {
 /* ---- the io ---- */
 
 void up2_pump(struct up2 *up) {
-    if (up->busy || up->state == UP2_BROKEN)
+    if (up->busy || up->deaf || up->state == UP2_BROKEN)
         return;
     up->busy++;
     if (up->secret)
@@ -193,7 +203,10 @@ void up2_pump(struct up2 *up) {
     int r = http2_send(up->session, up->io, true);
     up->busy--;
     if (r) {
-        up2_lose(up, ended_by(up));
+        if (up->io->write_failed)
+            up2_deafen(up);
+        else
+            up2_lose(up, ended_by(up));
         up2_later(up);
         return;
     }
@@ -231,7 +244,7 @@ static void on_drained(struct io *io) {
 static void on_failed(struct io *io, int err) {
     struct up2 *up = io->arg;
     (void)err;
-    up2_lose(up, ended_by(up));
+    up2_deafen(up);
     up2_turn(up);
 }
 
@@ -257,10 +270,14 @@ static void up2_look(struct up2 *up) {
 
 static void on_timeout(struct io *io) {
     struct up2 *up = io->arg;
-    if (up->nstreams == 0)
+    if (up->nstreams == 0) {
         up2_retire(up);
-    else if (up->state != UP2_BROKEN)
+    } else if (up->deaf) {
+        up2_lose(up, ended_by(up));
+        up2_turn(up);
+    } else if (up->state != UP2_BROKEN) {
         up2_look(up);
+    }
 }
 
 static const struct io_events up2_io = {

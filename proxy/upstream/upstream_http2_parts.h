@@ -109,6 +109,7 @@ struct up2 {
     size_t nstreams;
     unsigned busy; /* inside of the library, or going through the streams */
     bool used;     /* a request was sent on it before */
+    bool deaf;     /* the io can't be written to any more; what has come is read */
     /* by clock_coarse_ms: when something came last, or was asked for while nothing was; and when its server was asked whether it
      * is there, 0: never */
     uint64_t heard, pinged;

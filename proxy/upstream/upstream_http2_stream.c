@@ -275,7 +275,7 @@ size_t up2_unsent(const struct upstream_link *link) {
     const struct up2 *up = s->up;
     /* what is in the queue of one that lives goes yet, whatever becomes of the stream; one that broke has lost it, whosever bytes
      * it has */
-    size_t lost = up->state == UP2_BROKEN ? io_queued(up->io) + up->io->dropped : 0;
+    size_t lost = up->deaf || up->state == UP2_BROKEN ? io_queued(up->io) + up->io->dropped : 0;
     return buf_len(&s->out.bytes) + lost;
 }
 
