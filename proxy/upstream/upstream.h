@@ -42,6 +42,11 @@
  * is under way, the kernel asks after a minute of silence (io_keepalive), and connections of HTTP/2 send something sooner
  * (upstream_http2.h). There is no TCP_USER_TIMEOUT: it would end uploads that a server takes its time for, since it counts a window
  * that stays shut like bytes that nobody acknowledges.
+ *
+ * Behind a proxy all that asks the kernel hears of the way to the proxy alone. A PING of HTTP/2 is something that the proxy has to
+ * send on, so that its own kernel finds out, and it ends the connection. HTTP/1.1 has nothing that could be sent while an answer is
+ * waited for: a byte would be the next request's, and new keys for TLS (RFC 8446 4.6.3), which say nothing to the server's program,
+ * are more than some servers bear. There the limit of the answer is what ends it, or the proxy, if it looks after its connections.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_H
 #define PROXY_UPSTREAM_UPSTREAM_H

@@ -253,14 +253,16 @@ static void up2_look(struct up2 *up) {
     uint64_t now = clock_coarse_ms();
     bool asked = up->heard < up->pinged;
     uint64_t due = asked ? up->pinged + (uint64_t)UP2_PING_TIMES * up->silent_ms : up->heard + up->silent_ms;
-    if (!asked && up->pinged && due < up->pinged + UP2_PING_MS)
-        due = up->pinged + UP2_PING_MS;
+    uint64_t rest = up->soon ? UP2_PING_SOON_MS : UP2_PING_MS;
+    if (!asked && up->pinged && due < up->pinged + rest)
+        due = up->pinged + rest;
     if (now >= due && asked && io_unacknowledged(up->io, (unsigned)(now - up->pinged))) {
         up2_lose(up, UPSTREAM_UNREACHED);
     } else if (now >= due && asked) {
         due = now + up->silent_ms;
     } else if (now >= due) {
         nghttp2_submit_ping(up->session, NGHTTP2_FLAG_NONE, NULL);
+        up->soon = up->soon && (!up->pinged || now >= up->pinged + UP2_PING_MS);
         up->pinged = now;
         due = now + (uint64_t)UP2_PING_TIMES * up->silent_ms;
     }
@@ -296,6 +298,7 @@ struct up2 *up2_new(struct upstream_pool *pool, struct site *site, struct io *io
     up->peer = *peer;
     up->proxied = proxied;
     up->ended = UP2_ENDED;
+    up->soon = true;
     up->silent_ms = pool->upstream->config.silent_ms;
     LIST_INIT(&up->streams);
     http2_guard_init(&up->guard, clock_monotonic_ms());

@@ -18,8 +18,10 @@
  * Then the server is sent a PING (RFC 9113 6.7) as well, and until something comes no request gets this connection, though those that
  * waited may be gone. If nothing comes for UP2_PING_TIMES as long again, not even its kernel's
  * word that the PING has come (io_unacknowledged), the connection is given up, and those under way hear that it is lost. A server
- * that is there may think, and read nothing meanwhile, for as long as the answer's limit permits. There is no other PING for
- * UP2_PING_MS, whatever comes: servers of gRPC end a connection for a third one within five minutes each.
+ * that is there may think, and read nothing meanwhile, for as long as the answer's limit permits. The next PING is
+ * UP2_PING_SOON_MS away at least, and UP2_PING_MS from the second on that no answer has come between: to servers of gRPC each PING
+ * within five minutes of another, or of the connection's beginning, is a strike; an answer's head or body, when they send one, wipes
+ * those out, and for the third they end the connection.
  */
 #ifndef PROXY_UPSTREAM_UPSTREAM_HTTP2_H
 #define PROXY_UPSTREAM_UPSTREAM_HTTP2_H
@@ -28,11 +30,12 @@
 #include "proxy/io/http2_io.h"
 #include "proxy/upstream/upstream.h"
 
-#define UP2_WINDOW     (256 << 10) /* bytes of an answer that wait in one stream */
-#define UP2_NARROW     IO_RECORD   /* … under pressure */
-#define UP2_STREAMS    100         /* at a time, on one connection, if the server permits as many */
-#define UP2_PING_MS    330000      /* from one PING to the next */
-#define UP2_PING_TIMES 2           /* … and until something is to have come after it, so often silent_ms */
+#define UP2_WINDOW       (256 << 10) /* bytes of an answer that wait in one stream */
+#define UP2_NARROW       IO_RECORD   /* … under pressure */
+#define UP2_STREAMS      100         /* at a time, on one connection, if the server permits as many */
+#define UP2_PING_MS      330000      /* from one PING to the next */
+#define UP2_PING_SOON_MS 60000       /* … to the second since something of an answer came */
+#define UP2_PING_TIMES   2 /* … and until something is to have come after it, so often silent_ms */
 
 struct site;
 struct up2;

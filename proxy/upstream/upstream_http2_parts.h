@@ -113,6 +113,7 @@ struct up2 {
     /* by clock_coarse_ms: when something came last, or was asked for while nothing was; and when its server was asked whether it
      * is there, 0: never */
     uint64_t heard, pinged;
+    bool soon;          /* the next PING may come UP2_PING_SOON_MS after the last */
     unsigned silent_ms; /* upstream_config's */
     unsigned secret;    /* heads with a secret that are not sent yet */
     bool narrow;        /* the window last said is UP2_NARROW */

@@ -123,6 +123,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         up->told--; /* one that answers nothing is an error, and is not told of */
     if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return 0;
+    up->soon = true;
     if (frame->hd.type == NGHTTP2_HEADERS)
         stream_headers(s, ended);
     if (ended && s->phase < UP2A_WHOLE)

@@ -232,11 +232,27 @@ static void whether_a_silent_server_is_there_is_asked_seldom(void **state) {
     io_deadline(up->io, 1);
     loop_for(g.base, 100);
     assert_int_equal(up->pinged, first);
+    up->pinged -= UP2_PING_SOON_MS; /* the second may come soon, the third may not */
+    asked_since = up->pinged + 1;
+    io_deadline(up->io, 1);
+    assert_true(loop_until(g.base, was_asked, up, LOOP_PATIENCE));
+    first = up->pinged -= UP2_PING_SOON_MS;
+    io_deadline(up->io, 1);
+    loop_for(g.base, 100);
+    assert_int_equal(up->pinged, first);
     up->pinged -= UP2_PING_MS;
+    asked_since = up->pinged + 1;
     io_deadline(up->io, 1);
     assert_true(loop_until(g.base, was_asked, up, LOOP_PATIENCE));
     up2_listen(link, true);
     must_be_answered(&g, &answer);
+    assert_false(up->soon);
+    upstream_release(link, true, 0);
+    link = get_http2(&g);
+    begin(link, &answer, true, GET);
+    up2_flush(link);
+    must_be_answered(&g, &answer);
+    assert_true(up_of(link) == up && up->soon); /* something of an answer has come since */
     upstream_release(link, true, 0);
     loop_for(g.base, 50); /* idle: its own time counts */
     assert_int_equal(upstream_pool_open(g.pool), 1);
