@@ -164,4 +164,17 @@ def a_websocket_on_which_nothing_comes_ends(t):
     tap.equal(r.reports, [[101, "begun"]] * 2)
 
 
+@tap.test
+def a_rule_with_a_length_permits_none(t):
+    """A rule that limits how much is sent permits no stream without an end, and says so"""
+    r, server = through(t, TALK + '''
+    c = h2("a.test")
+    report(Stream(c, "/ok/ws").head())
+    report(c.get("/ok").status)
+    ''', "connect", policy="allow GET https://a.test/ok** max-body 1KiB\n")
+    tap.equal(r.reports, [403, 200])
+    tap.equal([q["path"] for q in server.requests(1)], ["/ok"])
+    tap.equal([(v["verdict"], v["code"]) for v in r.verdicts()], [("deny", "websocket"), ("allow", "allowed")])
+
+
 tap.main()

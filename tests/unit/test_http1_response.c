@@ -55,6 +55,8 @@ static const struct {
     {TEXT(OK "Upgrade: h2,h2c\r\nConnection: Upgrade, Keep-Alive\r\nKeep-Alive: timeout=5\r\nContent-Length: "
              "1\r\n\r\n"),
      "GET", 1, HTTP_BODY_LENGTH, HTTP_BODY_LENGTH, OK "Content-Length: 1\r\n\r\n"},
+    {TEXT(OK "Transfer-Encoding: chunked\r\n\r\n"), "HEAD", 0, HTTP_BODY_NONE, HTTP_BODY_NONE,
+     OK "Connection: keep-alive\r\n\r\n"},
     {TEXT("HTTP/1.1 204 No Content\r\nContent-Length: 99\r\n\r\n"), "GET", 1, HTTP_BODY_NONE, HTTP_BODY_NONE,
      "HTTP/1.1 204 No Content\r\n\r\n"},
     {TEXT("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"), "GET", 1, HTTP_BODY_NONE,
@@ -148,6 +150,13 @@ static void test_meaning(void **state) {
     assert_int_equal(buf_len(&out), 0); /* HTTP/1.0 knows no 100 */
     buf_release(&out);
     read_response(&resp, SLICE("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n"), SLICE("GET"), &r);
+    assert_false(resp.keep_alive);
+    struct slice kept = SLICE("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n");
+    read_response(&resp, kept, SLICE("GET"), &r);
+    assert_true(resp.keep_alive);
+    struct slice both =
+        SLICE("HTTP/1.0 200 OK\r\nConnection: keep-alive, close\r\nContent-Length: 1\r\n\r\n");
+    read_response(&resp, both, SLICE("GET"), &r);
     assert_false(resp.keep_alive);
     read_response(&resp, SLICE(OK "\r\n"), SLICE("GET"), &r);
     assert_false(resp.keep_alive);

@@ -311,6 +311,10 @@ static void test_idle(void **state) {
     assert_false(io_idle_ok(a.io));
     turn(2);
     assert_true(io_idle_ok(a.io));
+    assert_int_equal(io_unread(a.io, SLICE("x")), 0); /* the socket has nothing, but it has come */
+    assert_false(io_idle_ok(a.io));
+    turn(2);
+    assert_true(io_idle_ok(a.io));
     io_shutdown(b.io);
     delivered();
     assert_false(io_idle_ok(a.io));

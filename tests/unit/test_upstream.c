@@ -285,6 +285,24 @@ static void crowd(void **state) {
     rig_close(&g);
 }
 
+/* Beyond what is kept of one origin, the one that is idle longest makes room. */
+static void as_many_as_are_kept(void **state) {
+    struct server s = {.tls = NULL};
+    struct rig g;
+    struct upstream_link *links[UPSTREAM_IDLE_PER_ORIGIN + 2];
+    (void)state;
+    server_start(&s);
+    rig_open(&g, "", pin_to(s.port, "a.test", NULL), NULL);
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        links[i] = get_with(&g, URL_HTTP, "a.test", 443, (struct upstream_options){.fresh = true});
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        upstream_release(links[i], true, 0);
+    assert_int_equal(idle_of(&g), UPSTREAM_IDLE_PER_ORIGIN);
+    assert_int_equal(upstream_pool_open(g.pool), UPSTREAM_IDLE_PER_ORIGIN);
+    rig_close(&g);
+    server_stop(&s);
+}
+
 static void cancelled(void **state) {
     struct server s = {.tls = server_context(good_root, "a.test", -60)};
     struct rig g;
@@ -499,13 +517,21 @@ static void all_in_turn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(again),        cmocka_unit_test(once),
-        cmocka_unit_test(not_again),    cmocka_unit_test(without_the_loop),
-        cmocka_unit_test(ended_unseen), cmocka_unit_test(apart),
-        cmocka_unit_test(cancelled),    cmocka_unit_test(bad_certificates),
-        cmocka_unit_test(no_tls),       cmocka_unit_test(old_tls),
-        cmocka_unit_test(addresses),    cmocka_unit_test(named_networks),
-        cmocka_unit_test(all_in_turn),  cmocka_unit_test(crowd),
+        cmocka_unit_test(again),
+        cmocka_unit_test(once),
+        cmocka_unit_test(not_again),
+        cmocka_unit_test(without_the_loop),
+        cmocka_unit_test(ended_unseen),
+        cmocka_unit_test(apart),
+        cmocka_unit_test(as_many_as_are_kept),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(bad_certificates),
+        cmocka_unit_test(no_tls),
+        cmocka_unit_test(old_tls),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(named_networks),
+        cmocka_unit_test(all_in_turn),
+        cmocka_unit_test(crowd),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
