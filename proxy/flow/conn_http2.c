@@ -194,7 +194,10 @@ void h2_pump(struct h2 *h2) {
     if (conn->state != CONN_HTTP)
         return;
     bool stuck = h2_is_stuck(h2);
-    if (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
+    bool over = !nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session);
+    if (over && h2->state == H2_OPEN) /* a client's own GOAWAY, which has ours for an answer (RFC 9113 6.8) */
+        conn_http2_drain(conn);
+    else if (over)
         conn_linger(conn, H2_PILE); /* what it still sends must not take the GOAWAY away */
     else if (stuck)
         io_pause(conn->io); /* the io is full: on_drained goes on */

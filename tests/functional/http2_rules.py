@@ -101,7 +101,7 @@ RULES = r'''
 6.7   PING is answered with its own bytes  | c.ping(b"\0\1\2\3\xff\xfe\xfd\xfc"); assert c.settle() and c.settle() and c.pongs == [b"\0\1\2\3\xff\xfe\xfd\xfc", b"settled."] | fine
 6.8   GOAWAY on a stream                   | c.frame(GOAWAY, 0, o, b"\0" * 8)                                   | connection PROTOCOL_ERROR
 6.8   GOAWAY of four bytes                 | c.frame(GOAWAY, 0, 0, b"\0" * 4)                                   | connection FRAME_SIZE_ERROR
-6.8   GOAWAY, and what was begun goes on   | c.frame(GOAWAY, 0, 0, b"\0" * 8); c.data(o, b"x", end=True); assert c.answer(o).status == 200 | fine or connection
+6.8   GOAWAY, and what was begun goes on   | c.frame(GOAWAY, 0, 0, b"\0" * 8); c.data(o, b"x", end=True); assert c.answer(o).status == 200 | connection NO_ERROR
 6.9   a window opened by nothing           | c.window(0, 0)                                                     | connection PROTOCOL_ERROR
 6.9   a stream's window opened by nothing  | c.window(o, 0)                                                     | stream PROTOCOL_ERROR or connection PROTOCOL_ERROR
 6.9   WINDOW_UPDATE of three bytes         | c.frame(WINDOW_UPDATE, 0, 0, b"\0\0\1")                            | connection FRAME_SIZE_ERROR
@@ -116,7 +116,7 @@ RULES = r'''
 6.10  a block in three frames              | b = c.block(c.pseudo("/ok")); c.open(c.next); c.frame(HEADERS, 1, c.next, b[:3]); c.frame(CONTINUATION, 0, c.next, b[3:6]); c.frame(CONTINUATION, 4, c.next, b[6:]) | status 200
 6.10  CONTINUATION on stream 0             | c.frame(HEADERS, 1, c.next, c.block(c.pseudo("/ok"))); c.frame(CONTINUATION, 4, 0) | connection PROTOCOL_ERROR
 6.10  CONTINUATION on stream 0 behind nothing | c.frame(CONTINUATION, 4, 0)                                     | connection PROTOCOL_ERROR
-7     codes that nobody knows              | c.reset(o, 0xfafa); c.frame(GOAWAY, 0, 0, struct.pack(">II", 0, 0xfafafafa) + b"words") | fine or connection
+7     codes that nobody knows              | c.reset(o, 0xfafa); c.frame(GOAWAY, 0, 0, struct.pack(">II", 0, 0xfafafafa) + b"words") | connection NO_ERROR
 8.1   a second block that does not end     | c.headers(o, [("x", "y")], end=False)                              | stream PROTOCOL_ERROR
 8.1   trailers                             | c.data(o, b"x"); c.headers(o, [("x", "y")])                        | fine
 8.1   a pseudo-header field in trailers    | s = c.request("/ok", "POST", end=False); c.data(s, b"x"); c.headers(s, [(":path", "/")]); c.next = s | status 400
@@ -312,6 +312,25 @@ def its_settings_its_frames_and_its_fields(t):
     tap.equal(update, 0x20, "the table was not made smaller before its first use")
     tap.equal(names, [[":status", "content-length", "x-long-0", "x-long-1", "x-long-2"]] * 2)
     tap.equal(goaway, [7, 1, 5, "eof"])
+
+
+@tap.test
+def a_client_that_leaves_is_told_what_was_seen_of_it(t):
+    # 6.8: at once, or when what is under way has ended
+    r, _ = onehost.through(t, [h2.CLIENT, """
+        c = h2("a.test")
+        c.get("/ok")
+        c.frame(GOAWAY, 0, 0, b"\\0" * 8)
+        report(c.end(), c.last, c.ended)
+        c = h2("a.test")
+        c.get("/ok")
+        s = c.request("/ok", "POST", end=False)
+        c.frame(GOAWAY, 0, 0, b"\\0" * 8)
+        report(c.settle())
+        c.data(s, b"", end=True)
+        report(c.answer(s).status, c.end(), c.last, c.ended)
+    """])
+    tap.equal(r.reports, [[0, 1, "eof"], True, [200, 0, 3, "eof"]])
 
 
 @tap.test
