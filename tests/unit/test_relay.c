@@ -117,6 +117,16 @@ static bool is_over(void *arg) {
     return rig.over > 0;
 }
 
+static bool has_ended(void *arg) {
+    return ((struct far *)arg)->how != IO_END_NOT;
+}
+
+static bool near_has_something(void *arg) {
+    char byte;
+    (void)arg;
+    return recv(rig.near[0]->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
 static bool has(void *arg) {
     return ((size_t *)arg)[0] == rig.user.got && ((size_t *)arg)[1] == rig.server.got;
 }
@@ -136,14 +146,14 @@ static void test_early_and_half_close(void **state) {
     assert_int_equal(rig.up, 5);
     assert_int_equal(rig.down, 5);
     io_shutdown(rig.user.io);
-    loop_for(base, 50);
+    assert_true(loop_until(base, has_ended, &rig.server, LOOP_PATIENCE));
     assert_int_equal(rig.server.how, IO_END_CLEAN);
     assert_int_equal(rig.over, 0);
     io_write(rig.server.io, SLICE("still"), false);
     expect(14, 5);
     io_shutdown(rig.server.io);
     assert_true(loop_until(base, is_over, NULL, LOOP_PATIENCE));
-    loop_for(base, 20);
+    assert_true(loop_until(base, has_ended, &rig.user, LOOP_PATIENCE));
     assert_int_equal(rig.over, 1);
     assert_int_equal(rig.end, RELAY_ENDED);
     assert_int_equal(rig.user.how, IO_END_CLEAN);
@@ -156,10 +166,10 @@ static void test_ended_before(void **state) {
     (void)state;
     io_shutdown(rig.user.io);
     io_own(rig.near[0], &(struct io_events){0}, NULL);
-    loop_for(base, 20);
+    assert_true(loop_until(base, near_has_something, NULL, LOOP_PATIENCE));
     assert_int_equal(io_read(rig.near[0], &byte, 1, &got), ERR_EOF);
     begin(SLICE_NONE, SLICE_NONE);
-    loop_for(base, 20);
+    assert_true(loop_until(base, has_ended, &rig.server, LOOP_PATIENCE));
     assert_int_equal(rig.server.how, IO_END_CLEAN);
     assert_int_equal(rig.over, 0);
 }
@@ -204,7 +214,7 @@ static void test_end_behind_a_queue(void **state) {
     assert_int_equal(rig.over, 0);
     io_resume(rig.user.io);
     assert_true(loop_until(base, is_over, NULL, LOOP_PATIENCE));
-    loop_for(base, 20);
+    assert_true(loop_until(base, has_ended, &rig.user, LOOP_PATIENCE));
     assert_int_equal(rig.end, RELAY_ENDED);
     assert_int_equal(rig.user.got, sizeof block);
     assert_int_equal(rig.user.how, IO_END_CLEAN);
@@ -256,13 +266,17 @@ static void test_moved_and_lost(void **state) {
 
 static void test_idle(void **state) {
     (void)state;
-    rig.relay.idle_ms = 300;
     begin(SLICE_NONE, SLICE_NONE);
-    for (int i = 0; i < 5; i++) { /* bytes from either side put it off */
+    for (size_t i = 0; i < 6; i++) { /* bytes from either side put it off */
+        uint64_t before = rig.near[0]->deadline;
+        loop_for(base, 20);
         io_write(i % 2 ? rig.user.io : rig.server.io, SLICE("x"), false);
-        loop_for(base, 100);
+        expect((i + 2) / 2, (i + 1) / 2);
+        assert_true(rig.near[0]->deadline > before);
     }
     assert_int_equal(rig.over, 0);
+    rig.relay.idle_ms = 50;
+    io_write(rig.user.io, SLICE("x"), false);
     assert_true(loop_until(base, is_over, NULL, LOOP_PATIENCE));
     assert_int_equal(rig.end, RELAY_IDLE);
 }

@@ -227,9 +227,10 @@ def a_byte_every_ten_seconds(t, policy):
                 c.ended = None
         except OSError:
             pass
-        report(time.monotonic() - began)
+        report(time.monotonic() - began, i)
     '''], timeout=100, policy=policy)
-    tap.ok(25 < r.reports[0] < 40, r.reports)
+    seconds, sent = r.reports[0]
+    tap.ok(seconds > 25 and sent < 6, r.reports)  # before the last byte: a busy machine may take longer than the limit says
     tap.equal(r.verdict()["code"], "handshake-timeout")
     tap.equal(len(server.connections), 0)
 
