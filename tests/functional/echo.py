@@ -26,6 +26,7 @@ def trace_is_never_lent_a_credential(t):
     for v in refused:
         tap.contains(v["reason"], "send the request back")
         tap.equal(r.outcome_of(v)["status"], 403)
+        tap.equal(v.get("credential"), None)  # a rule lends it, and it was not lent
 
 
 tap.main()

@@ -149,6 +149,7 @@ def max_body_refuses_what_is_declared_and_cuts_off_what_is_not(t):
     tap.equal(statuses(r), [200, 413, 200, 413])
     tap.equal([len(q.body) for q in server.requests if q.body is not None and len(q.body) == 1024], [1024, 1024])
     tap.ok(all(len(q.body or b"") <= 1024 for q in server.requests), server.requests)
+    tap.equal([q for q in server.requests if q.header("content-length") == "1025"], [])
 
 
 @tap.test
