@@ -139,6 +139,22 @@ def a_limit_counts_for_all_workers_together(t):
 
 
 @tap.test
+def bodies_that_were_judged_are_held_no_more(t):
+    """Bodies that were judged are held no more: of those that wait there may be 64 MiB in a sandbox"""
+    server = t.use(RawServer(answer=ANSWER, tls=pki.leaf("a.test")))
+    r = client.run(POLICY, '''
+        c = tls("a.test")
+        body = b'{"base": "main", "more": "' + b"x" * 1000000 + b'"}'
+        head = b"POST /json HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body)
+        def post():
+            c.send(head + body)
+            return c.answer().status
+        report([post() for _ in range(70)].count(200))
+    ''', resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    tap.equal(r.reports, [70])
+
+
+@tap.test
 def max_body_refuses_what_is_declared_and_cuts_off_what_is_not(t):
     r, server = through(t, '''
         report(post("/max", b"x" * 1024))
