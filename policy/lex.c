@@ -1,5 +1,7 @@
 #include "policy/lex.h"
 
+#include <assert.h>
+
 #include "base/lines.h"
 #include "policy/diag.h"
 
@@ -147,8 +149,9 @@ void lex_next(struct lexer *lx, struct token *out) {
         lex_word(lx, out);
     lx->end = lx->at;
     lx->end_line = lx->line;
+    static_assert(POLICY_LINE_MAX == 8192, "the hint says so");
     if (lx->at - lx->begin > POLICY_LINE_MAX)
-        error_here(lx, 0, NULL, "rule is too long");
+        error_here(lx, 0, "8192 bytes at most, with its continuation lines", "rule is too long");
 }
 
 void lex_skip(struct lexer *lx) {

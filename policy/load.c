@@ -9,6 +9,7 @@
  */
 #include "policy/compile.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "policy/condition.h"
@@ -30,6 +31,7 @@ struct loader {
     struct item *items, **last;
     size_t nrules;
     bool too_many;
+    bool unread;                 /* a file could not be read: which variables it uses is not known */
     bool open[POLICY_FILES_MAX]; /* being read: to meet it again is a cycle */
     struct buf resolved, text;
 };
@@ -77,7 +79,8 @@ static struct source *open_file(struct loader *ld, const char *name, const struc
     buf_clear(&ld->resolved);
     buf_clear(&ld->text);
     int r = ld->in->read(ld->in->arg, from, name, &ld->resolved, &ld->text, &msg);
-    const char *why = r == ERR_LIMIT ? "the file is too large" : msg.text[0] ? msg.text : err_text(r);
+    static_assert(POLICY_FILE_MAX == 4u << 20, "the message says so");
+    const char *why = r == ERR_LIMIT ? "it is larger than 4 MiB" : msg.text[0] ? msg.text : err_text(r);
     struct slice resolved = buf_slice(&ld->resolved);
     struct source *s = NULL;
     if (!r && (resolved.n == 0 || memchr(resolved.p, 0, resolved.n)))
@@ -92,6 +95,7 @@ static struct source *open_file(struct loader *ld, const char *name, const struc
             return s;
         return NULL;
     }
+    ld->unread = true;
     if (at)
         diag_token(ld->c.diags, at, NULL, NULL, "can't include \"%s\": %s", name, why);
     else
@@ -290,7 +294,7 @@ static int load(struct loader *ld) {
     condition_prepare();
     if (diag_count(diags) == before)
         prove(ld);
-    vars_unused(&ld->c, ld->in->sets, ld->in->nsets);
+    vars_unused(&ld->c, ld->in->sets, ld->in->nsets, !ld->unread);
     diag_sort(diags, p->files, p->nfiles);
     if (p->arena.failed || ld->c.scratch.failed)
         return ERR_NOMEM;

@@ -286,7 +286,8 @@ static void show_text(struct shown *s, const struct policy_print *print) {
     }
     struct slice rest = buf_slice(&s->hint), line;
     if (rest.n)
-        buf_puts(out, "  the smallest rule that would permit it:\n");
+        buf_puts(out, memchr(rest.p, '\n', rest.n) ? "  the smallest rules that would permit it, together:\n"
+                                                   : "  the smallest rule that would permit it:\n");
     else if (denied)
         put_hopeless(s, out);
     for (bool more = rest.n > 0; more;) {

@@ -247,12 +247,12 @@ void vars_resolve(struct compiler *c) {
     }
 }
 
-void vars_unused(struct compiler *c, const struct policy_set *sets, size_t n) {
+void vars_unused(struct compiler *c, const struct policy_set *sets, size_t n, bool tell) {
     for (size_t i = 0; i < n; i++) {
         const struct var *v = find(c->vars, slice_str(sets[i].name));
         if (v && v->used && sets[i].used)
             *sets[i].used = true;
-        else if (v && !v->used && !sets[i].used)
+        else if (tell && v && !v->used && !sets[i].used)
             diag_file(c->diags, "--set", "is the name spelled as in the policy?",
                       "no policy uses a variable '%s'", sets[i].name);
     }

@@ -64,8 +64,8 @@ void vars_mention(struct compiler *c, const struct token *t);
 /* After all lets: fills in the values that refer to other variables. */
 void vars_resolve(struct compiler *c);
 
-/* After all rules: values of --set that nothing uses. */
-void vars_unused(struct compiler *c, const struct policy_set *sets, size_t n);
+/* After all rules: values of --set that nothing uses, if that is to be told. */
+void vars_unused(struct compiler *c, const struct policy_set *sets, size_t n, bool tell);
 
 /* Fills the variables of a word in. False after an error that has been reported. */
 bool expand(struct compiler *c, const struct token *t, struct expanded *out);

@@ -116,6 +116,24 @@ def wrong_usage_and_unreadable_files_are_2():
 
 
 @tap.test
+def what_is_too_long_is_told_with_the_limit():
+    folder = files(rule="allow GET https://a.test/" + "x" * 9000 + "\n", file="#\n" * (3 << 20))
+    tap.contains(policy(folder, "check", "@rule.policy").err, "rule is too long\n")
+    tap.contains(policy(folder, "check", "@rule.policy").err, "  hint: 8192 bytes at most, with its continuation lines\n")
+    tap.contains(policy(folder, "check", "@file.policy").err, "file.policy: error: can't be read: it is larger than 4 MiB\n")
+
+
+@tap.test
+def of_a_file_that_cannot_be_read_nothing_else_is_told():
+    folder = files(includes='include "none.policy"\n')
+    for name in ("@none.policy", "@includes.policy"):
+        r = policy(folder, "check", "--set", "repo=a/b", name)
+        tap.equal(r.code, 2)
+        tap.contains(r.err, "no such file")
+        tap.lacks(r.err, "no policy uses")
+
+
+@tap.test
 def every_tool_means_the_same_by_its_status():
     folder = files(good="allow GET https://a.test/x\n", bad="allow get https://a.test/\n", log__jsonl="",
                    fails="allow GET https://a.test/x\nexpect deny GET https://a.test/x\n")
@@ -220,6 +238,15 @@ def explain_tells_what_came_close():
     r = policy(folder, "explain", "@p.policy", "push", "https://g.test/acme/app", "refs/heads/main", "delete")
     tap.equal(r.code, 1)
     tap.contains(r.out, "allow push https://g.test/acme/app refs/heads/main delete")
+
+
+@tap.test
+def rules_that_are_needed_together_are_told_so():
+    folder = files(p="allow push https://github.com/a/b refs/heads/x\nallow fetch https://c.test/d\n")
+    args = ("explain", "@p.policy", "PUT", "https://api.github.com/repos/a/b/contents/x")
+    tap.contains(policy(folder, *args).out, "  the smallest rules that would permit it, together:\n    allow PUT ")
+    tap.contains(policy(folder, "explain", "@p.policy", "GET", "https://d.test/").out,
+                 "  the smallest rule that would permit it:\n    allow GET https://d.test/\n")
 
 
 @tap.test

@@ -170,7 +170,7 @@ static int failing_read(void *arg, const char *from, const char *name, struct bu
 
 static void test_reader(void **state) {
     static const char *const rows[][2] = {{"denied", "top: error: can't be read: permission denied\n"},
-                                          {"large", "top: error: can't be read: the file is too large\n"},
+                                          {"large", "top: error: can't be read: it is larger than 4 MiB\n"},
                                           {"nameless", "top: error: can't be read: it has no proper name\n"}};
     const char *top = "top";
     (void)state;
