@@ -77,9 +77,10 @@ def a_scribe_that_is_killed_takes_no_record_with_it():
             tap.eventually(lambda: len(glob.glob(os.path.join(sandbox.home, "answered.*"))) == 8 and len(answered(sandbox)) > 100)
             time.sleep(0.2 + random.random() * 0.3)
             scribe = roles.of(sandbox.pid)["scribe"]
-            if attempt % 3 == 2:  # it is far behind, and more waits than there is room for in the rings
+            if attempt % 3 == 2:  # it is far behind, and more waits than there is room for in the rings, but no more than workers keep
                 roles.kill(scribe, signal.SIGSTOP)
-                time.sleep(0.7)
+                enough = len(answered(sandbox)) + 2000
+                tap.eventually(lambda: len(answered(sandbox)) > enough)
             roles.kill(scribe)
             sandbox.cut = 1
             r = sandbox.wait(20)
