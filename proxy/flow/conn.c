@@ -107,7 +107,7 @@ static struct io *conn_detach(struct conn *conn) {
     engine->nconns--;
     conn->next = engine->dead_conns;
     engine->dead_conns = conn;
-    engine_settle(engine);
+    box_settle(conn->box);
     return io;
 }
 

@@ -63,7 +63,7 @@ static void h1_set_reading(struct conn *conn) {
 }
 
 static bool h1_closes(const struct conn *conn) {
-    return conn->close_after || conn->half_closed || conn->box->engine->draining;
+    return conn->close_after || conn->half_closed || box_drains(conn->box);
 }
 
 static const struct engine_limits *h1_limits(const struct conn *conn) {

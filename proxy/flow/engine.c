@@ -1,5 +1,6 @@
 #include "proxy/flow/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -111,6 +112,7 @@ static void engine_tidy_later(struct engine *engine) {
 
 static void engine_on_retry(evutil_socket_t fd, short what, void *arg);
 static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg);
+static void box_on_drain_end(evutil_socket_t fd, short what, void *arg);
 
 /* Each exchange takes two descriptors: no more clients are let in than could be served. */
 static void engine_fit_limits(struct engine_limits *limits) {
@@ -135,7 +137,7 @@ int engine_new(const struct engine_config *config, struct engine **out, struct e
     buf_init(&engine->ca_pem, config->ca_pem.n + 1);
     event_assign(&engine->retry, config->base, -1, 0, engine_on_retry, engine);
     event_assign(&engine->tidy, config->base, -1, 0, engine_on_tidy, engine);
-    event_assign(&engine->drain_timer, config->base, -1, 0, engine_on_drain_end, engine);
+    event_assign(&engine->drain.timer, config->base, -1, 0, engine_on_drain_end, engine);
     engine->reserve_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     struct leaf_config leaves = {.ask = engine_ask_leaf, .setup = conn_tls_setup, .arg = engine};
     int r = buf_put(&engine->ca_pem, config->ca_pem);
@@ -169,6 +171,7 @@ static void box_cut(struct box *box) {
 
 static void box_free(struct box *box) {
     box_close_listeners(box);
+    event_del(&box->drain.timer);
     box_cut(box);
     engine_reap(box->engine);
     upstream_pool_free(box->pool);
@@ -193,7 +196,7 @@ void engine_free(struct engine *engine) {
     }
     event_del(&engine->retry);
     event_del(&engine->tidy);
-    event_del(&engine->drain_timer);
+    event_del(&engine->drain.timer);
     while (engine->spare_xchgs) {
         struct xchg *x = engine->spare_xchgs;
         engine->spare_xchgs = x->next;
@@ -223,7 +226,7 @@ static void engine_set_accepting(struct engine *engine, bool on) {
 }
 
 static bool engine_may_accept(const struct engine *engine) {
-    return engine->bindings && !engine->draining && !engine->accept_paused;
+    return engine->bindings && !engine->drain.on && !engine->accept_paused;
 }
 
 void engine_set_bindings(struct engine *engine, struct bindings *bindings) {
@@ -386,6 +389,7 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
     box->pool = pool;
     box->memory = memory;
     memcpy(box->name, sandbox->name.p, sandbox->name.n);
+    event_assign(&box->drain.timer, engine->config.base, -1, 0, box_on_drain_end, box);
     box->next = engine->boxes;
     box->link = &engine->boxes;
     if (box->next)
@@ -407,39 +411,77 @@ void engine_remove_sandbox(struct engine *engine, uint64_t id) {
 
 /* ---- draining ---- */
 
-void engine_settle(struct engine *engine) {
-    if (engine->draining && engine->nconns == 0 && engine->nxchgs == 0 && engine->drain_done)
-        event_active(&engine->drain_timer, EV_TIMEOUT, 0);
+static void drain_settle(struct drain *drain, size_t under_way) {
+    if (under_way == 0 && drain->done)
+        event_active(&drain->timer, EV_TIMEOUT, 0);
+}
+
+void box_settle(struct box *box) {
+    struct engine *engine = box->engine;
+    drain_settle(&box->drain, box->nconns + box->nxchgs);
+    drain_settle(&engine->drain, engine->nconns + engine->nxchgs);
+}
+
+static void drain_begin(struct drain *drain, unsigned ms, void (*done)(void *arg), void *arg) {
+    struct timeval tv = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    drain->on = true;
+    drain->done = done;
+    drain->arg = arg;
+    event_add(&drain->timer, &tv);
+}
+
+/* `done` may free what the drain is a part of. */
+static void drain_end(struct drain *drain) {
+    void (*done)(void *) = drain->done;
+    drain->done = NULL;
+    if (done)
+        done(drain->arg);
 }
 
 static void engine_on_drain_end(evutil_socket_t fd, short what, void *arg) {
     struct engine *engine = arg;
-    void (*done)(void *) = engine->drain_done;
     (void)fd;
     (void)what;
     for (struct box *box = engine->boxes; box; box = box->next)
         box_cut(box);
     engine_reap(engine);
-    engine->drain_done = NULL;
-    if (done)
-        done(engine->drain_arg);
+    drain_end(&engine->drain);
+}
+
+static void box_on_drain_end(evutil_socket_t fd, short what, void *arg) {
+    struct box *box = arg;
+    (void)fd;
+    (void)what;
+    box_cut(box);
+    engine_reap(box->engine);
+    drain_end(&box->drain);
+}
+
+/* Connections on which nothing is under way end; those of HTTP/2 are told that no more streams are taken. */
+static void box_end_idle(struct box *box) {
+    for (struct conn *conn = box->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (conn->h2)
+            conn_http2_drain(conn);
+        else if (conn->state != CONN_TUNNEL && !conn->x && conn->phase == H1_HEAD && buf_len(&conn->in) == 0)
+            conn_linger(conn, 0);
+    }
 }
 
 void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), void *arg) {
-    struct timeval tv = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    engine->draining = true;
-    engine->drain_done = done;
-    engine->drain_arg = arg;
+    drain_begin(&engine->drain, ms, done, arg);
     engine_set_accepting(engine, false);
     for (struct box *box = engine->boxes; box; box = box->next)
-        for (struct conn *conn = box->conns, *next; conn; conn = next) {
-            next = conn->next;
-            if (conn->h2)
-                conn_http2_drain(conn);
-            else if (conn->state != CONN_TUNNEL && !conn->x && conn->phase == H1_HEAD &&
-                     buf_len(&conn->in) == 0)
-                conn_linger(conn, 0);
-        }
-    event_add(&engine->drain_timer, &tv);
-    engine_settle(engine);
+        box_end_idle(box);
+    drain_settle(&engine->drain, engine->nconns + engine->nxchgs);
+}
+
+void engine_drain_sandbox(struct engine *engine, uint64_t id, unsigned ms, void (*done)(void *arg),
+                          void *arg) {
+    struct box *box = engine_find(engine, id);
+    assert(box && !box->drain.on);
+    drain_begin(&box->drain, ms, done, arg);
+    box_close_listeners(box);
+    box_end_idle(box);
+    box_settle(box);
 }

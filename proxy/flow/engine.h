@@ -8,7 +8,8 @@
  * recorder (proxy/record/record.h), all made by the worker's main before, and freed by it after engine_free.
  *
  * Life cycle, in the worker:
- *     engine_new - engine_set_watched - engine_set_bindings - engine_add_sandbox … engine_remove_sandbox - engine_drain - engine_free
+ *     engine_new - engine_set_watched - engine_set_bindings - engine_add_sandbox … engine_drain_sandbox - engine_remove_sandbox -
+ *     engine_drain - engine_free
  * All calls are on the event base's thread. Callbacks may call anything but engine_free.
  */
 #ifndef PROXY_FLOW_ENGINE_H
@@ -119,8 +120,13 @@ int engine_add_sandbox(struct engine *engine, const struct engine_sandbox *sandb
 /* Closes the sandbox's listeners and connections, records outcomes, forgets it. Unknown ids are ignored. */
 void engine_remove_sandbox(struct engine *engine, uint64_t id);
 
-/* No more connections are accepted; idle ones are closed, exchanges under way may end. `done` is called once, when
- * the last one has ended or `ms` have passed (then the rest is cut off, and its outcomes say so), never from within. */
+/* The sandbox is over: its listeners close, and its idle connections; exchanges under way may end. `done` is called once, when the last
+ * one has ended or `ms` have passed (then the rest is cut off, and its outcomes say so), never from within; engine_remove_sandbox is due
+ * then. After engine_remove_sandbox or engine_free it is not called. Once for each sandbox. */
+void engine_drain_sandbox(struct engine *engine, uint64_t id, unsigned ms, void (*done)(void *arg),
+                          void *arg);
+
+/* The same for all that there are, and none is added any more. */
 void engine_drain(struct engine *engine, unsigned ms, void (*done)(void *arg), void *arg);
 
 #endif

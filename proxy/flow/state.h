@@ -35,6 +35,14 @@ struct box_listener {
     int fd;
 };
 
+/* An end that waits for what is under way. */
+struct drain {
+    bool on;
+    struct event timer;      /* also made active when nothing is left */
+    void (*done)(void *arg); /* NULL once it was called */
+    void *arg;
+};
+
 /* One sandbox. */
 struct box {
     struct engine *engine;
@@ -55,7 +63,9 @@ struct box {
     struct why *why;     /* its last decisions */
     struct shown *shown; /* objects of git's that it may ask for */
     struct limits *limits;
-    size_t nstreams;     /* of HTTP/2, on all connections */
+    size_t nstreams; /* of HTTP/2, on all connections */
+    size_t nxchgs;
+    struct drain drain;
     bool cutting;        /* it ends: what ends now was broken off by exeat, not by a client */
     uint64_t shed_noted; /* monotonic ms of the last record about connections refused for a limit */
 };
@@ -75,10 +85,7 @@ struct engine {
     struct event retry; /* accepting goes on */
     struct event tidy;  /* after a crowd: memory that it needed goes back */
     bool accept_paused;
-    bool draining;
-    struct event drain_timer;
-    void (*drain_done)(void *arg);
-    void *drain_arg;
+    struct drain drain;
     size_t nconns, nxchgs;          /* of all sandboxes */
     struct git_memory proof_memory; /* for looking through packs (gitproof.h) */
     struct buf text;                /* one block for texts that are made and sent at once */
@@ -102,7 +109,12 @@ bool box_takes(struct box *box, const struct verdict *v, unsigned *wait_s);
 /* Something was turned away for a limit of the sandbox's: recorded once in a while. */
 void box_shed(struct box *box, const char *code, const char *why);
 
+/* Whether its connections are to end with the request that they are at. */
+static inline bool box_drains(const struct box *box) {
+    return box->drain.on || box->engine->drain.on;
+}
+
 /* A connection has gone, or the tail of an exchange: may a drain be over? */
-void engine_settle(struct engine *engine);
+void box_settle(struct box *box);
 
 #endif

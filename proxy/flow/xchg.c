@@ -60,6 +60,7 @@ struct xchg *xchg_new(struct conn *conn, const struct xchg_client *client) {
     x->req.nfields = 0;
     x->resp.nfields = 0;
     engine->nxchgs++;
+    x->box->nxchgs++;
     return x;
 }
 
@@ -274,10 +275,11 @@ void xchg_end(struct xchg *x, bool whole) {
     errand_cancel_all(x); /* what none of those holds */
     bodygate_release(x);
     engine->nxchgs--;
+    x->box->nxchgs--;
     x->next = engine->dead_xchgs;
     engine->dead_xchgs = x;
     if (parted)
-        engine_settle(engine);
+        box_settle(x->box);
     else
         x->client->over(x, whole);
 }
