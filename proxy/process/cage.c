@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,15 +11,6 @@
 #include "netns/environ.h"
 #include "netns/names.h"
 #include "proxy/process/spawn.h"
-
-/* All that sandbox_start borrows. */
-struct cage {
-    const struct prepared *p;
-    char **env;
-    const char **drop;
-    char **cover;
-    size_t ncover;
-};
 
 /* All that sandbox_trust borrows. */
 struct cage_trust {
@@ -31,85 +21,37 @@ struct cage_trust {
     struct sandbox_overlay overlays[CA_PATHS_MAX];
 };
 
-/* Covers a path if there is a regular file; a log may as well be a terminal or /dev/null. */
-static int cover_file(struct cage *c, const char *path) {
-    struct stat st;
-    if (!path || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-        return 0;
-    c->cover[c->ncover] = realpath(path, NULL);
-    if (!c->cover[c->ncover])
-        return ERR_IO;
-    c->ncover++;
-    return 0;
-}
-
-/* What is laid over a file hides one name of it. Another one (a hard link) can be anywhere, and would be read inside. */
-static int cover_secret(struct cage *c, const char *path, struct errmsg *msg) {
-    struct stat st;
-    if (path && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1)
-        return errmsg_set(
-            msg, ERR_USAGE,
-            "%s has %ju names (hard links), of which only this one would be covered inside: put a copy in "
-            "its place",
-            path, (uintmax_t)st.st_nlink);
-    int r = cover_file(c, path);
-    return r < 0 ? errmsg_errno(msg, r, "%s, which is to be covered in the sandbox", path) : 0;
-}
-
-static int cage_cover(struct cage *c, struct errmsg *msg) {
-    const struct prepared *p = c->p;
-    size_t n = p->vault ? vault_count(p->vault) : 0;
-    c->cover = calloc(n + 4, sizeof *c->cover);
-    c->drop = calloc(n + 1, sizeof *c->drop);
-    if (!c->cover || !c->drop)
-        return errmsg_set(msg, ERR_NOMEM, "out of memory");
-    int r = cover_secret(c, p->config->vault, msg);
-    size_t ndrop = 0;
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        struct vault_source source = vault_source(p->vault, i);
-        if (source.kind == VAULT_FROM_FILE)
-            r = cover_secret(c, source.name, msg);
-        if (source.kind == VAULT_FROM_ENV)
-            c->drop[ndrop++] = source.name;
-    }
-    if (r < 0)
-        return r;
-    r = cover_file(c, p->config->log);
-    return r < 0 ? errmsg_errno(msg, r, "%s, which is to be covered in the sandbox", p->config->log) : 0;
-}
-
-static int cage_environment(struct cage *c, char *const *env, struct errmsg *msg) {
+static int cage_environment(const struct prepared *p, char *const *env, char ***out, struct errmsg *msg) {
     struct environ_spec spec = {
         .from = env,
-        .name = c->p->sandbox.config->name,
-        .state_dir = c->p->state_dir,
-        .drop = c->drop,
+        .name = p->sandbox.config->name,
+        .state_dir = p->state_dir,
+        .drop = (const char *const *)p->hidden.variables,
     };
-    int r = environ_build(&spec, &c->env);
+    int r = environ_build(&spec, out);
     return r < 0 ? errmsg_set(msg, r, "environment: %s", err_text(r)) : 0;
 }
 
 int cage_start(const struct prepared *p, char *const *env, const struct sandbox_inherit *inherit,
                struct sandbox *sb, struct errmsg *msg) {
-    struct cage c = {.p = p};
-    const char *sockets[] = {p->redis_path[0] ? p->redis_path : NULL, NULL};
+    char **inside = NULL;
+    const char *redis = p->hidden.redis_path;
+    const char *sockets[] = {redis[0] ? redis : NULL, NULL};
     char path[PATH_MAX];
     int program = spawn_open("init", path, msg);
     int r = program < 0 ? ERR_IO : 0;
     if (r == 0 && faccessat(program, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) < 0)
         r = errmsg_errno(msg, ERR_IO, "the sandbox's first process can't be started: %s", path);
     if (r == 0)
-        r = cage_cover(&c, msg);
-    if (r == 0)
-        r = cage_environment(&c, env, msg);
+        r = cage_environment(p, env, &inside, msg);
     if (r == 0) {
         struct sandbox_spec spec = {
             .argv = p->sandbox.config->argv,
-            .envp = c.env,
+            .envp = inside,
             .inherit = *inherit,
             .program = program,
             .state_dir = p->state_dir,
-            .cover = (const char *const *)c.cover,
+            .cover = (const char *const *)p->hidden.files,
             .cover_sockets = sockets,
         };
         memcpy(spec.prefix6, names_prefix(p->sandbox.names), sizeof spec.prefix6);
@@ -117,11 +59,7 @@ int cage_start(const struct prepared *p, char *const *env, const struct sandbox_
     }
     if (program >= 0)
         close(program);
-    for (size_t i = 0; i < c.ncover; i++)
-        free(c.cover[i]);
-    free(c.cover);
-    free(c.drop);
-    environ_free(c.env);
+    environ_free(inside);
     return r;
 }
 

@@ -59,6 +59,10 @@ struct children_ops {
     void (*failed)(void *arg, const char *text); /* lines for the user. May come more than once */
     void (*going)(void *arg); /* after children_drain: one has ended, and others have not */
     void (*ended)(void *arg); /* … none is left */
+    /* of a worker: it can't take that sandbox; or nothing of it is left there, after IPC_SANDBOX_END, each says once */
+    void (*sandbox_refused)(void *arg, uint64_t id, struct slice why);
+    void (*sandbox_ended)(void *arg, uint64_t id);
+    void (*flushed)(void *arg, uint64_t number); /* of the scribe, after IPC_FLUSH */
 };
 
 struct children {
@@ -86,8 +90,9 @@ int children_start_others(struct children *c, struct errmsg *msg);
 
 /* To every worker. 0, or the first error. ERR_EOF: one is gone, and `failed` follows with the reason. */
 int children_send_workers(struct children *c, const struct msg_out *m);
-/* To the keeper. The same. */
+/* To the keeper, to the scribe. The same. */
 int children_send_keeper(struct children *c, const struct msg_out *m);
+int children_send_scribe(struct children *c, const struct msg_out *m);
 
 /* Lets workers end, then the scribe, then the keeper; `ended` follows. */
 void children_drain(struct children *c);

@@ -1,5 +1,5 @@
 /*
- * What `exeat run` was asked for: the command line in order, nothing read or opened yet. All strings are borrowed (from argv).
+ * What `exeat run` or `exeat serve` was asked for: the command line in order, nothing read or opened yet. All strings are borrowed (from argv).
  */
 #ifndef PROXY_PROCESS_CONFIG_H
 #define PROXY_PROCESS_CONFIG_H
@@ -23,7 +23,7 @@ struct config_list {
     const char *list[CONFIG_LIST_MAX];
 };
 
-/* One sandbox: `run` has one, a service will have many. */
+/* One sandbox. A service has none of its own. */
 struct config_sandbox {
     char name[CONFIG_NAME_MAX + 1];
     char **argv; /* the command, NULL-terminated */
@@ -32,7 +32,15 @@ struct config_sandbox {
     struct config_list policies;
 };
 
+/* What it is that begins. */
+enum config_kind {
+    CONFIG_RUN,   /* one sandbox, with processes of its own */
+    CONFIG_SERVE, /* these processes, for sandboxes to come */
+    CONFIG_JOIN,  /* one sandbox, with the processes of a service */
+};
+
 struct config {
+    enum config_kind kind;
     const char *vault; /* NULL: none */
     const char *log;   /* NULL: in the state directory */
     const char *state; /* NULL: the default */

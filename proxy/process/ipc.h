@@ -24,10 +24,11 @@
  *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), fd why (proxy/record/why.h),
  *                         fd limits (proxy/flow/limits.h), fd shown (proxy/flow/shown.h), u32 n,
  *                         n × (u8 enum ipc_listener, fd socket)
- *     IPC_SANDBOX_END     u64 sandbox
+ *     IPC_SANDBOX_END     u64 sandbox: it is over. What is under way may end, for a second; IPC_SANDBOX_ENDED follows
  *   to the scribe
  *     IPC_ADD_PEER        u32 worker, fd socket, fd ring
  *     IPC_START           fd log (append), u8 verbosity, str redis ("": none), u8 1 if it follows on a scribe that died
+ *     IPC_FLUSH           u64 a number: all that is in the rings is to be written; IPC_FLUSHED follows
  *   from every role
  *     IPC_READY           keeper: str ca.pem, u32 hash of its subject, u8 1 if secrets could not be locked in
  *                         memory, str the names of credentials whose secrets can't be looked for; others nothing.
@@ -36,6 +37,11 @@
  *     IPC_DRAINED         (nothing): it ends now
  *   from the keeper
  *     IPC_BROKEN          u32 worker, str why: that peer was closed
+ *   from a worker
+ *     IPC_SANDBOX_REFUSED u64 sandbox, str why: it has no way out here
+ *     IPC_SANDBOX_ENDED   u64 sandbox: all of its outcomes are recorded, and nothing of it is left
+ *   from the scribe
+ *     IPC_FLUSHED         u64 the number
  */
 #ifndef PROXY_PROCESS_IPC_H
 #define PROXY_PROCESS_IPC_H
@@ -56,6 +62,10 @@ enum ipc_message {
     IPC_FAILED = 0x0111,
     IPC_DRAINED = 0x0112,
     IPC_BROKEN = 0x0113,
+    IPC_SANDBOX_REFUSED = 0x0114,
+    IPC_SANDBOX_ENDED = 0x0115,
+    IPC_FLUSH = 0x0116,
+    IPC_FLUSHED = 0x0117,
 };
 
 enum ipc_peer { IPC_PEER_KEEPER, IPC_PEER_SCRIBE };

@@ -31,14 +31,15 @@ static int complain(struct buf *out, int err, const struct errmsg *msg) {
     return err;
 }
 
-/* Libraries end the process where they get no descriptor. The command gets the limits that its user has. */
+/* Libraries end the process where they get no descriptor. The command gets the limits that its user has; a service, which has a
+ * descriptor for each sandbox, all that it may have. */
 static int check_files(const struct config *c, struct buf *out) {
     rlim_t need = FILES_OWN + FILES_PER_WORKER * c->workers;
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= need)
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || (files.rlim_cur >= need && c->kind != CONFIG_SERVE))
         return 0;
     if (files.rlim_max >= need) {
-        files.rlim_cur = need;
+        files.rlim_cur = c->kind == CONFIG_SERVE ? files.rlim_max : need;
         if (setrlimit(RLIMIT_NOFILE, &files) == 0)
             return 0;
     }
@@ -154,8 +155,8 @@ static int check_options(struct prepared *p, struct buf *out) {
     if (c->redis) {
         struct redis_url url;
         int r = redis_url_parse(slice_str(c->redis), &url, &msg);
-        _Static_assert(sizeof p->redis_path == sizeof url.path, "a path fits");
-        memcpy(p->redis_path, url.path, sizeof p->redis_path);
+        _Static_assert(sizeof p->hidden.redis_path == sizeof url.path, "a path fits");
+        memcpy(p->hidden.redis_path, url.path, sizeof p->hidden.redis_path);
         redis_url_release(&url);
         if (r < 0)
             worst = complain(out, r, &msg);
@@ -196,7 +197,8 @@ static int prepare_extra(struct prepared *p, struct buf *out) {
 
 int prepare_roots(struct prepared *p, struct errmsg *msg) {
     int r = ca_system_roots(&p->roots, &p->read, NULL, msg);
-    if (r == 0 && buf_len(&p->roots) == 0 && buf_len(&p->extra) == 0 && p->config->sandbox.policies.n)
+    if (r == 0 && buf_len(&p->roots) == 0 && buf_len(&p->extra) == 0 &&
+        (p->config->sandbox.policies.n || p->config->kind == CONFIG_SERVE))
         log_warn("this host has no root certificates (Debian's are in the package ca-certificates), and "
                  "--upstream-ca names none: no server's certificate will be accepted");
     return r;
@@ -224,8 +226,61 @@ static int prepare_state(struct prepared *p, struct buf *out) {
         return complain(out, ERR_IO, &msg);
     if (check_inside(p, out) < 0)
         return ERR_IO;
+    if (p->config->kind == CONFIG_JOIN) /* the log is the service's */
+        return 0;
     p->log_fd = state_open_log(p->state_fd, p->state_dir, p->config->log, &msg);
     return p->log_fd < 0 ? complain(out, ERR_IO, &msg) : 0;
+}
+
+/* Of the processes that serve sandboxes. Every step complains for itself; none is left out for another's error. */
+static int prepare_serving(struct prepared *p, struct buf *out) {
+    int (*const steps[])(struct prepared *, struct buf *) = {prepare_vault, prepare_extra, check_options};
+    int worst = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        int r = steps[i](p, out);
+        worst = worst < 0 ? worst : r;
+    }
+    int r = check_proxies(out);
+    return worst < 0 ? worst : r;
+}
+
+/* The memory that it shares with the workers. */
+static int prepare_shared(struct prepared_sandbox *s, struct buf *out) {
+    struct errmsg msg;
+    int r = names_new(&s->names, &msg);
+    if (r == 0)
+        r = why_new(&s->why, &msg);
+    if (r == 0)
+        r = limits_new(policy_rule_count(s->policy), &s->limits, &msg);
+    if (r == 0)
+        r = shown_new(&s->shown, &msg);
+    return r < 0 ? complain(out, r, &msg) : 0;
+}
+
+static int prepare_hidden(struct prepared *p, struct buf *out) {
+    struct errmsg msg;
+    int r = hidden_collect(&p->hidden, p->config->vault, p->vault, p->config->log, &msg);
+    return r < 0 ? complain(out, r, &msg) : 0;
+}
+
+/* What there is depends on what begins. */
+static int prepare_all(struct prepared *p, struct buf *out) {
+    bool sandbox = p->config->kind != CONFIG_SERVE, serving = p->config->kind != CONFIG_JOIN;
+    int r = sandbox ? prepare_policy(&p->sandbox, out) : 0;
+    int other = serving ? prepare_serving(p, out) : 0;
+    r = r < 0 ? r : other;
+    if (r == 0 && sandbox)
+        r = check_credentials(p, out);
+    /* made on disk only once all the rest is good */
+    if (r == 0)
+        r = prepare_state(p, out);
+    if (r == 0 && serving)
+        r = prepare_hidden(p, out);
+    if (r == 0 && sandbox)
+        r = prepare_shared(&p->sandbox, out);
+    if (r == 0 && sandbox && serving)
+        warn_of_no_vault(p);
+    return r;
 }
 
 int prepare(const struct config *config, struct prepared *p, struct buf *out) {
@@ -234,32 +289,11 @@ int prepare(const struct config *config, struct prepared *p, struct buf *out) {
     buf_init(&p->vault_text, VAULT_FILE_MAX);
     buf_init(&p->roots, CA_BUNDLE_MAX);
     buf_init(&p->extra, CA_BUNDLE_MAX);
-    if (check_files(config, out) < 0)
-        return ERR_LIMIT;
-    /* every step complains for itself; none is left out for another's error */
-    int (*const steps[])(struct prepared *, struct buf *) = {prepare_vault, prepare_extra};
-    int r = prepare_policy(&p->sandbox, out);
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        int one = steps[i](p, out);
-        r = r < 0 ? r : one;
-    }
-    int options = check_options(p, out);
-    int proxies = check_proxies(out);
-    r = r < 0 ? r : options < 0 ? options : proxies;
+    int r = check_files(config, out);
     if (r == 0)
-        r = check_credentials(p, out);
-    /* made on disk only once all the rest is good */
-    if (r == 0)
-        r = prepare_state(p, out);
-    struct errmsg msg;
-    if (r == 0 && ((r = names_new(&p->sandbox.names, &msg)) < 0 || (r = why_new(&p->sandbox.why, &msg)) < 0 ||
-                   (r = limits_new(policy_rule_count(p->sandbox.policy), &p->sandbox.limits, &msg)) < 0 ||
-                   (r = shown_new(&p->sandbox.shown, &msg)) < 0))
-        complain(out, r, &msg);
+        r = prepare_all(p, out);
     if (r < 0 && buf_len(out) == 0)
         buf_printf(out, "exeat: %s\n", err_text(r));
-    if (r == 0)
-        warn_of_no_vault(p);
     return r;
 }
 
@@ -285,6 +319,7 @@ void prepare_release(struct prepared *p) {
     limits_free(p->sandbox.limits);
     shown_free(p->sandbox.shown);
     vault_free(p->vault);
+    hidden_release(&p->hidden);
     buf_release(&p->vault_text);
     buf_release(&p->roots);
     buf_release(&p->extra);

@@ -1,5 +1,5 @@
 /*
- * What `run` reads and opens before it starts any process, and every complaint about it, all in one text: a policy or vault with
+ * What `run` and `serve` read and open before they start any process, and every complaint about it, all in one text: a policy or vault with
  * an error starts nothing.
  *
  * No secret is touched here: of the vault only names, variables and paths are known.
@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "ca/bundle.h"
 #include "proxy/process/config.h"
+#include "proxy/process/hidden.h"
 #include "vault/vault.h"
 
 struct limits;
@@ -20,7 +21,7 @@ struct why;
 
 #define PREPARE_TEXT_MAX (256u << 10) /* of all complaints together */
 
-/* One sandbox to be. */
+/* One sandbox to be; all but `config` is zero, and policy_fd -1, where there is none. */
 struct prepared_sandbox {
     uint64_t id;
     const struct config_sandbox *config;
@@ -36,14 +37,13 @@ struct prepared {
     const struct config *config;
     char *state_dir; /* absolute */
     int state_fd;
-    int log_fd;
+    int log_fd;            /* CONFIG_JOIN: -1 */
     struct vault *vault;   /* names only; NULL: none */
     struct buf vault_text; /* the file; what the keeper parses is the very text that was checked here */
-    /* the unix socket of --redis; "": none. config->redis itself is hidden once the scribe has it */
-    char redis_path[108];
-    struct buf roots;    /* PEM: the host's, from prepare_roots */
-    struct ca_read read; /* the files that they are from */
-    struct buf extra;    /* PEM: --upstream-ca */
+    struct hidden hidden;  /* CONFIG_JOIN: the service tells it */
+    struct buf roots;      /* PEM: the host's, from prepare_roots */
+    struct ca_read read;   /* the files that they are from */
+    struct buf extra;      /* PEM: --upstream-ca */
     struct prepared_sandbox sandbox;
 };
 

@@ -224,8 +224,24 @@ static int start(struct scribe_process *s, struct msg_in *m) {
     return role_ready_plain(&s->role, CONFINE_SCRIBE);
 }
 
+/* A sandbox is over, and whoever waits for its end wants to read what it has done. */
+static int flush(struct scribe_process *s, struct msg_in *m) {
+    uint8_t memory[16];
+    struct msg_out out;
+    uint64_t number = msg_get_u64(m);
+    if (msg_end(m) < 0)
+        return ERR_PEER;
+    if (!s->stopping)
+        look(s);
+    msg_begin(&out, memory, sizeof memory, IPC_FLUSHED);
+    msg_put_u64(&out, number);
+    return channel_send(&s->role.ctl, &out);
+}
+
 static int on_supervisor(struct channel *c, struct msg_in *m) {
     struct scribe_process *s = c->arg;
+    if (m->type == IPC_FLUSH && s->sinks)
+        return flush(s, m);
     if (m->type == IPC_ADD_PEER && !s->sinks)
         return add_peer(s, m);
     if (m->type == IPC_START && !s->sinks)

@@ -357,7 +357,32 @@ static void on_ready(void *arg) {
     run_if_ready(s);
 }
 
-static const struct children_ops children_ops = {on_keeper_ready, on_ready, on_failed, on_going, on_ended};
+static void on_refused(void *arg, uint64_t id, struct slice why) {
+    struct supervisor *s = arg;
+    struct errmsg msg;
+    (void)id;
+    if (s->phase >= PHASE_ENDING)
+        return;
+    errmsg_set(&msg, ERR_IO, "exeat: the sandbox gets no way out: %.*s", SLICE_ARG(why));
+    on_failed(s, msg.text);
+}
+
+/* These are told to services. */
+static void on_sandbox_ended(void *arg, uint64_t id) {
+    (void)arg;
+    (void)id;
+}
+
+static const struct children_ops children_ops = {
+    .keeper_ready = on_keeper_ready,
+    .ready = on_ready,
+    .failed = on_failed,
+    .going = on_going,
+    .ended = on_ended,
+    .sandbox_refused = on_refused,
+    .sandbox_ended = on_sandbox_ended,
+    .flushed = on_sandbox_ended,
+};
 
 /* --- signals ---------------------------------------------------------------------------------------------------------- */
 

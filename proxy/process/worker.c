@@ -7,78 +7,22 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/secret.h"
-#include "base/ulid.h"
 #include "ca/openssl.h"
-#include "netns/names.h"
-#include "policy/policy.h"
 #include "proxy/codec/watch.h"
 #include "proxy/flow/engine.h"
-#include "proxy/flow/limits.h"
-#include "proxy/flow/nameserver.h"
-#include "proxy/upstream/proxyenv.h"
+#include "proxy/process/ipc.h"
+#include "proxy/process/sources.h"
+#include "proxy/process/worker.h"
 #include "proxy/record/recorder.h"
 #include "proxy/upstream/resolve.h"
 #include "proxy/upstream/upstream.h"
-#include "proxy/flow/shown.h"
-#include "proxy/record/why.h"
-#include "proxy/process/config.h"
-#include "proxy/process/ipc.h"
-#include "proxy/process/role.h"
-#include "proxy/process/sources.h"
 #include "vault/bindings.h"
 #include "vault/client.h"
 
-#define DRAIN_MS      1000 /* for exchanges whose sandbox is gone */
 #define DRAIN_TICK_MS 5
 #define DRAIN_TICKS   200 /* for records on their way to the scribe */
-#define VARIABLES_MAX 16
-
-struct worker_process;
-
-struct worker_sandbox {
-    struct worker_sandbox *next;
-    struct worker_process *worker;
-    uint64_t id;
-    char name[CONFIG_NAME_MAX + 1];
-    struct policy *policy;
-    struct names *names;
-    struct why *why;
-    struct limits *limits;
-    struct shown *shown;
-    struct nameserver *nameserver;
-};
-
-struct worker_process {
-    struct role_base role; /* first: the control channel's arg is this */
-    struct channel keeper;
-    int scribe_fd, ring_fd; /* until the recorder takes them */
-    char *resolves[CONFIG_LIST_MAX];
-    size_t nresolves;
-    struct engine_limits limits;
-    struct {
-        char *name, *value;
-    } variables[VARIABLES_MAX];
-    size_t nvariables;
-
-    struct proxyenv proxies;
-    struct resolver *resolver;
-    struct slice roots, extra; /* memory that all workers share; `upstream` reads it when it meets a server */
-    struct upstream *upstream;
-    struct recorder *recorder;
-    struct vault_client *vault;
-    struct marks_told marks; /* until all are there */
-    struct event *expire;    /* of leases */
-    bool expiring;
-    struct engine *engine;
-    struct worker_sandbox *sandboxes;
-    struct event *tick; /* while the recorder empties itself at the end */
-    unsigned ticks;
-    bool ending;
-    int status; /* the exit status then */
-};
 
 static struct worker_process worker; /* proxyenv_load's `get` has no argument */
 
@@ -93,7 +37,7 @@ static const char *get_variable(const char *name) {
 
 static int add_variable(struct worker_process *w, struct msg_in *m) {
     struct slice name = msg_get_slice(m), value = msg_get_slice(m);
-    if (msg_end(m) < 0 || w->nvariables == VARIABLES_MAX)
+    if (msg_end(m) < 0 || w->nvariables == WORKER_VARIABLES_MAX)
         return ERR_PEER;
     char *n = slice_dup(name), *v = slice_dup(value);
     if (!n || !v) {
@@ -299,166 +243,6 @@ static int start(struct worker_process *w, struct msg_in *m) {
     return r;
 }
 
-/* --- sandboxes ---------------------------------------------------------------------------------------------------- */
-
-/* A name that can't be a host's: recorded, since somebody may be trying what DNS lets out. */
-static void on_name_refused(void *arg, struct slice name, const char *why) {
-    struct worker_sandbox *s = arg;
-    struct record r = {
-        .event = RECORD_VERDICT,
-        .id = ulid_new(),
-        .time_ms = clock_wall_ms(),
-        .sandbox = slice_str(s->name),
-        .denied = true,
-        .reason = slice_str(why),
-        .code = SLICE("name-refused"),
-        .method = SLICE("DNS"),
-        .url = name,
-    };
-    recorder_send(s->worker->recorder, &r);
-}
-
-static void sandbox_free(struct worker_sandbox *s) {
-    if (s->worker->engine)
-        engine_remove_sandbox(s->worker->engine, s->id);
-    if (s->nameserver)
-        nameserver_free(s->nameserver);
-    names_free(s->names);
-    why_free(s->why);
-    limits_free(s->limits);
-    shown_free(s->shown);
-    policy_free(s->policy);
-    free(s);
-}
-
-static int load_policy(struct worker_sandbox *s, int fd) {
-    struct slice bundle;
-    struct policy_diags diags;
-    int r = memory_file_map(fd, &bundle);
-    if (r < 0)
-        return r;
-    policy_diags_init(&diags);
-    r = policy_load_bundle(bundle, &s->policy, &diags);
-    policy_diags_release(&diags);
-    memory_file_unmap(&bundle);
-    return r;
-}
-
-/* The listeners of a message: TCP for the engine, the others for the name server. All that is not taken is closed by the channel. */
-static int take_listeners(struct worker_sandbox *s, struct msg_in *m, struct engine_sandbox *config) {
-    uint32_t n = msg_get_u32(m);
-    int r = m->err;
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        uint8_t kind = msg_get_u8(m);
-        int fd = msg_get_fd(m);
-        if (m->err)
-            r = ERR_PEER;
-        else if (kind == IPC_LISTEN_TCP && config->nlisteners < ENGINE_LISTENERS_MAX)
-            config->listeners[config->nlisteners++].fd = fd;
-        else if (kind == IPC_LISTEN_DNS_UDP)
-            r = nameserver_add_udp(s->nameserver, fd);
-        else if (kind == IPC_LISTEN_DNS_TCP)
-            r = nameserver_add_tcp(s->nameserver, fd);
-        else {
-            close(fd);
-            r = ERR_PEER;
-        }
-    }
-    return r == 0 ? msg_end(m) : r;
-}
-
-/* What a sandbox has in memory files, in the order of the message. */
-enum { FD_POLICY, FD_NAMES, FD_WHY, FD_LIMITS, FD_SHOWN, FD_COUNT };
-
-/* Descriptors that were taken are -1 then. */
-static int attach(struct worker_sandbox *s, int fds[FD_COUNT], struct errmsg *msg) {
-    int r = load_policy(s, fds[FD_POLICY]);
-    if (r < 0)
-        return errmsg_set(msg, r, "policy: %s", err_text(r));
-    r = names_attach(fds[FD_NAMES], &s->names, msg);
-    fds[FD_NAMES] = -1;
-    if (r == 0) {
-        r = why_attach(fds[FD_WHY], &s->why, msg);
-        fds[FD_WHY] = -1;
-    }
-    if (r == 0) {
-        r = limits_attach(fds[FD_LIMITS], policy_rule_count(s->policy), &s->limits, msg);
-        fds[FD_LIMITS] = -1;
-    }
-    if (r == 0) {
-        r = shown_attach(fds[FD_SHOWN], &s->shown, msg);
-        fds[FD_SHOWN] = -1;
-    }
-    return r;
-}
-
-static int open_sandbox(struct worker_sandbox *s, struct msg_in *m, int fds[FD_COUNT], struct errmsg *msg) {
-    int r = attach(s, fds, msg);
-    if (r < 0)
-        return r;
-    s->nameserver = nameserver_new(s->worker->role.base, s->names, on_name_refused, s);
-    if (!s->nameserver)
-        return errmsg_set(msg, ERR_NOMEM, "out of memory");
-    struct engine_sandbox config = {.id = s->id,
-                                    .name = slice_str(s->name),
-                                    .policy = s->policy,
-                                    .names = s->names,
-                                    .why = s->why,
-                                    .limits = s->limits,
-                                    .shown = s->shown};
-    r = take_listeners(s, m, &config);
-    if (r == 0)
-        return engine_add_sandbox(s->worker->engine, &config, msg);
-    for (size_t i = 0; i < config.nlisteners; i++)
-        close(config.listeners[i].fd);
-    return errmsg_set(msg, r, "listeners: %s", err_text(r));
-}
-
-static int add_sandbox(struct worker_process *w, struct msg_in *m) {
-    struct worker_sandbox *s = calloc(1, sizeof *s);
-    if (!s)
-        return ERR_NOMEM;
-    s->worker = w;
-    s->id = msg_get_u64(m);
-    struct slice name = msg_get_slice(m);
-    int fds[FD_COUNT];
-    for (size_t i = 0; i < FD_COUNT; i++)
-        fds[i] = msg_get_fd(m);
-    struct errmsg msg = {""};
-    int r = ERR_PEER;
-    if (!m->err && name.n < sizeof s->name) {
-        memcpy(s->name, name.p, name.n);
-        r = open_sandbox(s, m, fds, &msg);
-    }
-    for (size_t i = 0; i < FD_COUNT; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
-    if (r < 0) {
-        log_error("sandbox: %s", msg.text[0] ? msg.text : err_text(r));
-        sandbox_free(s);
-        return r;
-    }
-    s->next = w->sandboxes;
-    w->sandboxes = s;
-    role_settle(&w->role); /* a policy is read by way of much that is not kept */
-    return 0;
-}
-
-static int end_sandbox(struct worker_process *w, struct msg_in *m) {
-    uint64_t id = msg_get_u64(m);
-    if (msg_end(m) < 0)
-        return ERR_PEER;
-    for (struct worker_sandbox **link = &w->sandboxes; *link; link = &(*link)->next) {
-        struct worker_sandbox *s = *link;
-        if (s->id != id)
-            continue;
-        *link = s->next;
-        sandbox_free(s);
-        break;
-    }
-    return 0;
-}
-
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
 static void on_tick(evutil_socket_t fd, short what, void *arg) {
@@ -473,18 +257,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     role_end(&w->role, w->status);
 }
 
-/* Whatever is still under way gets its outcome. */
-static void free_sandboxes(struct worker_process *w) {
-    while (w->sandboxes) {
-        struct worker_sandbox *s = w->sandboxes;
-        w->sandboxes = s->next;
-        sandbox_free(s);
-    }
-}
-
 static void on_drained(void *arg) {
     struct worker_process *w = arg;
-    free_sandboxes(w);
+    worker_free_sandboxes(w);
     struct timeval soon = {.tv_usec = DRAIN_TICK_MS * 1000};
     w->tick = event_new(w->role.base, -1, EV_PERSIST, on_tick, w);
     if (!w->tick || event_add(w->tick, &soon) < 0)
@@ -506,7 +281,7 @@ static void end(struct worker_process *w, unsigned ms, int status) {
 }
 
 static void on_told(struct role_base *b) {
-    end((struct worker_process *)b, DRAIN_MS, 0);
+    end((struct worker_process *)b, WORKER_DRAIN_MS, 0);
 }
 
 static int on_supervisor(struct channel *c, struct msg_in *m) {
@@ -518,9 +293,9 @@ static int on_supervisor(struct channel *c, struct msg_in *m) {
     case IPC_ADD_VARIABLE: return w->engine ? ERR_PEER : add_variable(w, m);
     case IPC_ROOTS: return w->upstream ? ERR_PEER : load_roots(w, m);
     case IPC_START: return w->engine ? ERR_PEER : start(w, m);
-    case IPC_SANDBOX: return w->engine ? add_sandbox(w, m) : ERR_PEER;
-    case IPC_SANDBOX_END: return w->engine ? end_sandbox(w, m) : ERR_PEER;
-    case IPC_DRAIN: end(w, DRAIN_MS, 0); return 0;
+    case IPC_SANDBOX: return w->engine ? worker_add_sandbox(w, m) : ERR_PEER;
+    case IPC_SANDBOX_END: return w->engine ? worker_end_sandbox(w, m) : ERR_PEER;
+    case IPC_DRAIN: end(w, WORKER_DRAIN_MS, 0); return 0;
     default: return ERR_PEER;
     }
 }
@@ -544,7 +319,7 @@ static int worker_run(void) {
     if (role_open(&w->role, &supervisor_ops, w) < 0 || role_on_told(&w->role, on_told) < 0)
         return 1;
     role_loop(&w->role);
-    free_sandboxes(w);
+    worker_free_sandboxes(w);
     if (w->tick)
         event_free(w->tick);
     if (w->engine)
