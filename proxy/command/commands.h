@@ -5,6 +5,7 @@
 #define PROXY_COMMAND_COMMANDS_H
 
 int command_run(int argc, char **argv);
+int command_serve(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_learn(int argc, char **argv);
 int command_policy(int argc, char **argv);

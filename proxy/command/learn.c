@@ -105,7 +105,8 @@ static size_t make_rows(struct option_row rows[OPTIONS_MAX]) {
     for (size_t i = 0; i < sizeof own_rows / sizeof *own_rows; i++)
         rows[n++] = own_rows[i];
     for (size_t i = 0; i < run_nrows && n < OPTIONS_MAX; i++)
-        if (strcmp(run_rows[i].name, "policy") != 0 && strcmp(run_rows[i].name, "log") != 0)
+        if (strcmp(run_rows[i].name, "policy") != 0 && strcmp(run_rows[i].name, "log") != 0 &&
+            strcmp(run_rows[i].name, "service") != 0) /* the log is the service's */
             rows[n++] = run_rows[i];
     return n;
 }

@@ -7,6 +7,7 @@
 
 const struct command commands[] = {
     {"run", command_run, "run a command whose only way out is exeat"},
+    {"serve", command_serve, "serve many sandboxes with the same processes"},
     {"learn", command_learn, "run a command and write the policy that it needs"},
     {"policy", command_policy, "check, test, explain, compare, replay and format policies"},
     {"doctor", command_doctor, "say what on this host stands in the way, and what to do"},

@@ -1,5 +1,6 @@
 /*
- * The options of `exeat run`, for commands that run something as it does.
+ * The options of `exeat run`, for commands that run something as it does, and those of them that are not about one sandbox, for
+ * `exeat serve`.
  */
 #ifndef PROXY_COMMAND_RUN_H
 #define PROXY_COMMAND_RUN_H
@@ -15,5 +16,11 @@ struct run {
 
 extern const struct option_row run_rows[];
 extern const size_t run_nrows;
+
+/* … from the first on that a service has too. */
+const struct option_row *serve_rows(size_t *n);
+
+/* Whether an option was given that a service has to be given; then `msg` says which. */
+bool run_is_for_service(const struct run *run, struct errmsg *msg);
 
 #endif

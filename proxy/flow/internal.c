@@ -31,7 +31,7 @@ static void put_record(const struct buf *bytes, bool text, struct buf *out) {
         if (!text)
             buf_puts(out, "null");
     } else if (text) {
-        record_line(&r, false, out);
+        record_line(&r, RECORD_PLAIN, out);
     } else {
         record_json(&r, out);
     }

@@ -160,6 +160,7 @@ int children_start_scribe(struct children *c, struct child *scribe, bool follows
     msg_put_u8(&m, (uint8_t)p->config->verbosity);
     msg_put_str(&m, p->config->redis && !follows ? p->config->redis : "");
     msg_put_u8(&m, follows);
+    msg_put_u8(&m, p->config->kind == CONFIG_SERVE);
     r = tell(scribe, &m);
     secret_wipe(msg_room.out, m.n);
     return r;

@@ -18,18 +18,22 @@ static bool name_char(char c, bool first) {
     return !first && (c == '.' || c == '_' || c == '-');
 }
 
+bool config_is_name(struct slice name) {
+    bool ok = name.n > 0 && name.n <= CONFIG_NAME_MAX;
+    for (size_t i = 0; ok && i < name.n; i++)
+        ok = name_char(name.p[i], i == 0);
+    return ok;
+}
+
 int config_set_name(struct config_sandbox *s, const char *name, struct errmsg *msg) {
-    size_t n = strlen(name);
-    bool ok = n > 0 && n <= CONFIG_NAME_MAX;
-    for (size_t i = 0; ok && i < n; i++)
-        ok = name_char(name[i], i == 0);
-    if (!ok)
+    struct slice text = slice_str(name);
+    if (!config_is_name(text))
         return errmsg_set(msg, ERR_USAGE,
                           "'%s' is no name for a sandbox: 1 to %d letters, digits, '.', '_' and '-', "
                           "beginning with a letter "
                           "or digit",
                           name, CONFIG_NAME_MAX);
-    memcpy(s->name, name, n + 1);
+    memcpy(s->name, name, text.n + 1);
     return 0;
 }
 

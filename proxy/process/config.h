@@ -59,6 +59,7 @@ struct config {
 void config_init(struct config *c);
 
 /* A sandbox's name: 1 to CONFIG_NAME_MAX of letters, digits, '.', '_', '-', beginning with a letter or digit. */
+bool config_is_name(struct slice name);
 int config_set_name(struct config_sandbox *s, const char *name, struct errmsg *msg);
 
 /* A name for a sandbox that got none: the command's and a few random characters ("npm-7k2f9q"). */

@@ -27,7 +27,8 @@
  *     IPC_SANDBOX_END     u64 sandbox: it is over. What is under way may end, for a second; IPC_SANDBOX_ENDED follows
  *   to the scribe
  *     IPC_ADD_PEER        u32 worker, fd socket, fd ring
- *     IPC_START           fd log (append), u8 verbosity, str redis ("": none), u8 1 if it follows on a scribe that died
+ *     IPC_START           fd log (append), u8 verbosity, str redis ("": none), u8 1 if it follows on a scribe that died,
+ *                         u8 1 if lines for people say which sandbox they are of
  *     IPC_FLUSH           u64 a number: all that is in the rings is to be written; IPC_FLUSHED follows
  *   from every role
  *     IPC_READY           keeper: str ca.pem, u32 hash of its subject, u8 1 if secrets could not be locked in

@@ -177,7 +177,7 @@ static int add_peer(struct scribe_process *s, struct msg_in *m) {
 }
 
 /* `log_fd` is taken. */
-static int open_sinks(struct scribe_process *s, int log_fd, int loudness, struct slice redis,
+static int open_sinks(struct scribe_process *s, int log_fd, int loudness, unsigned style, struct slice redis,
                       struct errmsg *msg) {
     struct redis_url url = {0};
     int r = redis.n ? redis_url_parse(redis, &url, msg) : 0;
@@ -192,7 +192,7 @@ static int open_sinks(struct scribe_process *s, int log_fd, int loudness, struct
             .redis = redis.n ? &url : NULL,
             .line_fd = STDERR_FILENO,
             .loudness = loudness,
-            .colour = log_colour(STDERR_FILENO),
+            .style = style | (log_colour(STDERR_FILENO) ? RECORD_COLOUR : 0),
         };
         s->sinks = sinks_new(&config);
         if (!s->sinks)
@@ -207,13 +207,14 @@ static int start(struct scribe_process *s, struct msg_in *m) {
     int loudness = msg_get_u8(m);
     struct slice redis = msg_get_slice(m);
     s->follows = msg_get_u8(m);
+    unsigned style = msg_get_u8(m) ? RECORD_SANDBOX : RECORD_PLAIN;
     struct errmsg msg = {""};
     if (msg_end(m) < 0) {
         if (log_fd >= 0)
             close(log_fd);
         return ERR_PEER;
     }
-    if (open_sinks(s, log_fd, loudness, redis, &msg) < 0) {
+    if (open_sinks(s, log_fd, loudness, style, redis, &msg) < 0) {
         errmsg_prefix(&msg, "exeat: decision log");
         return role_failed(&s->role, 0, slice_str(msg.text));
     }

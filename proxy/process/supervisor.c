@@ -12,13 +12,12 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "netns/doctor.h"
-#include "netns/names.h"
-#include "proxy/flow/limits.h"
-#include "proxy/flow/shown.h"
-#include "proxy/record/why.h"
 #include "proxy/process/cage.h"
 #include "proxy/process/children.h"
+#include "proxy/process/handover.h"
+#include "proxy/process/ipc.h"
 #include "proxy/process/prepare.h"
+#include "proxy/process/service_client.h"
 #include "proxy/process/signals.h"
 #include "proxy/process/terminal.h"
 #include "vault/client.h"
@@ -41,8 +40,9 @@ struct supervisor {
     struct config *config;
     const struct sandbox_inherit *inherit;
     struct prepared prepared;
-    struct children children;
-    struct cage_trust *trust; /* until the sandbox has it */
+    struct children children;     /* of its own, or … */
+    struct service_client client; /* … those of a service (CONFIG_JOIN) */
+    struct cage_trust *trust;     /* until the sandbox has it */
     struct sandbox sandbox;
     bool sandboxed;       /* `sandbox` has to be released */
     bool made;            /* … and waits for sandbox_exec */
@@ -56,6 +56,10 @@ struct supervisor {
 static void enter(struct supervisor *s, enum phase phase) {
     assert(phase > s->phase && (phase != PHASE_OVER || s->phase == PHASE_ENDING));
     s->phase = phase;
+}
+
+static bool joins(const struct supervisor *s) {
+    return s->config->kind == CONFIG_JOIN;
 }
 
 static void say(const char *text) {
@@ -112,6 +116,8 @@ static void end(struct supervisor *s, int status) {
     /* where no command ran there is nothing to be recorded, and nobody to wait for */
     if (!started || !s->deadline || event_add(s->deadline, &end_limit) < 0)
         over(s);
+    else if (joins(s))
+        service_leave(&s->client);
     else
         children_drain(&s->children);
 }
@@ -130,6 +136,13 @@ static void on_going(void *arg) {
 
 static void on_ended(void *arg) {
     over(arg);
+}
+
+/* The service has recorded the sandbox's end, or is gone itself, of which on_failed has told. */
+static void on_left(void *arg) {
+    struct supervisor *s = arg;
+    if (s->phase == PHASE_ENDING)
+        over(s);
 }
 
 /* A role can't work, or is gone. What follows from the first failure is not told too. */
@@ -177,38 +190,25 @@ static void on_sandbox(evutil_socket_t fd, short what, void *arg) {
     }
 }
 
-static void put_listener(struct msg_out *m, enum ipc_listener kind, int fd) {
-    if (fd < 0)
-        return;
-    msg_put_u8(m, (uint8_t)kind);
-    msg_put_fd(m, fd);
+static int send_sandbox(struct supervisor *s) {
+    const struct prepared_sandbox *p = &s->prepared.sandbox;
+    uint8_t memory[512];
+    struct msg_out m;
+    if (joins(s))
+        return service_open(&s->client, &s->sandbox.listeners);
+    msg_begin(&m, memory, sizeof memory, IPC_SANDBOX);
+    msg_put_u64(&m, p->id);
+    msg_put_str(&m, p->config->name);
+    handover_put(&m, p, &s->sandbox.listeners);
+    return children_send_workers(&s->children, &m);
 }
 
 /* After this the workers alone hold the listeners: with the last worker the way out is gone. */
 static int hand_over(struct supervisor *s) {
     struct sandbox_listeners *l = &s->sandbox.listeners;
-    const struct prepared_sandbox *p = &s->prepared.sandbox;
     int *fds[] = {&l->tcp4, &l->tcp6, &l->dns_udp4, &l->dns_udp6, &l->dns_tcp4, &l->dns_tcp6};
-    static const enum ipc_listener kinds[] = {IPC_LISTEN_TCP,     IPC_LISTEN_TCP,     IPC_LISTEN_DNS_UDP,
-                                              IPC_LISTEN_DNS_UDP, IPC_LISTEN_DNS_TCP, IPC_LISTEN_DNS_TCP};
-    uint32_t n = 0;
-    for (size_t i = 0; i < 6; i++)
-        n += *fds[i] >= 0;
-    uint8_t memory[512];
-    struct msg_out m;
-    msg_begin(&m, memory, sizeof memory, IPC_SANDBOX);
-    msg_put_u64(&m, p->id);
-    msg_put_str(&m, p->config->name);
-    msg_put_fd(&m, p->policy_fd);
-    msg_put_fd(&m, names_fd(p->names));
-    msg_put_fd(&m, why_fd(p->why));
-    msg_put_fd(&m, limits_fd(p->limits));
-    msg_put_fd(&m, shown_fd(p->shown));
-    msg_put_u32(&m, n);
-    for (size_t i = 0; i < 6; i++)
-        put_listener(&m, kinds[i], *fds[i]);
-    int r = children_send_workers(&s->children, &m);
-    for (size_t i = 0; i < 6; i++) {
+    int r = send_sandbox(s);
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
         *fds[i] = -1;
@@ -333,6 +333,17 @@ static void begin_sandbox(struct supervisor *s) {
         no_sandbox(s, r, &msg);
 }
 
+/* The sandbox learns our root; all else that it trusts has been gathered. */
+static void give_trust(struct supervisor *s, int r, struct slice ca_pem, uint32_t ca_hash,
+                       struct errmsg *msg) {
+    if (r == 0)
+        r = cage_trust(s->trust, ca_pem, ca_hash, &s->sandbox, msg);
+    cage_trust_free(s->trust);
+    s->trust = NULL;
+    if (r < 0)
+        no_sandbox(s, r, msg);
+}
+
 static void on_keeper_ready(void *arg, struct slice ca_pem, uint32_t ca_hash) {
     struct supervisor *s = arg;
     struct errmsg msg = {""};
@@ -343,12 +354,7 @@ static void on_keeper_ready(void *arg, struct slice ca_pem, uint32_t ca_hash) {
         return; /* it is gone: on_failed follows with the reason */
     if (r < 0)
         errmsg_set(&msg, r, "credentials can't be granted: %s", err_text(r));
-    else
-        r = cage_trust(s->trust, ca_pem, ca_hash, &s->sandbox, &msg);
-    cage_trust_free(s->trust);
-    s->trust = NULL;
-    if (r < 0)
-        no_sandbox(s, r, &msg);
+    give_trust(s, r, ca_pem, ca_hash, &msg);
 }
 
 static void on_ready(void *arg) {
@@ -384,6 +390,26 @@ static const struct children_ops children_ops = {
     .flushed = on_sandbox_ended,
 };
 
+/* --- with a service ----------------------------------------------------------------------------------------------------- */
+
+/* Its roles are there already: the sandbox is all that is missing. */
+static void on_joined(void *arg, struct slice ca_pem, uint32_t ca_hash) {
+    struct supervisor *s = arg;
+    struct errmsg msg = {""};
+    if (s->phase != PHASE_STARTING)
+        return;
+    begin_sandbox(s);
+    if (s->phase != PHASE_STARTING)
+        return;
+    int r = prepare_roots(&s->prepared, &msg);
+    if (r == 0)
+        r = cage_gather(&s->prepared, environ, &s->trust, &msg);
+    give_trust(s, r, ca_pem, ca_hash, &msg);
+    on_ready(s);
+}
+
+static const struct service_client_ops client_ops = {on_joined, on_failed, on_left};
+
 /* --- signals ---------------------------------------------------------------------------------------------------------- */
 
 static bool deadly(int sig) {
@@ -415,6 +441,8 @@ static void hide(char *text) {
 
 /* The keeper first, then the sandbox, since whatever else there is to do goes on beside these two. */
 static int start(struct supervisor *s, struct errmsg *msg) {
+    if (joins(s))
+        return service_join(&s->client, s->base, &s->prepared, &client_ops, s, msg);
     int r = children_start(&s->children, s->base, &s->prepared, &children_ops, s, msg);
     if (r == 0)
         begin_sandbox(s);
@@ -448,6 +476,7 @@ static void supervisor_release(struct supervisor *s) {
     if (s->sandboxed)
         sandbox_release(&s->sandbox);
     children_kill(&s->children);
+    service_client_release(&s->client);
     if (s->making)
         event_free(s->making);
     if (s->sandbox_event)

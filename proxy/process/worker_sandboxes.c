@@ -170,7 +170,7 @@ static int open_sandbox(struct worker_sandbox *s, struct msg_in *m, int fds[FD_C
 }
 
 static int answer(struct worker_process *w, uint64_t id, const char *why) {
-    uint8_t memory[1024];
+    uint8_t memory[ERRMSG_MAX + 64];
     struct msg_out m;
     msg_begin(&m, memory, sizeof memory, why ? IPC_SANDBOX_REFUSED : IPC_SANDBOX_ENDED);
     msg_put_u64(&m, id);

@@ -137,10 +137,16 @@ int record_decode(struct msg_in *m, struct record *r, struct record_ref *refs);
  * ERR_LIMIT, ERR_NOMEM. */
 int record_json(const struct record *r, struct buf *out);
 
+enum record_style {
+    RECORD_PLAIN = 0,
+    RECORD_COLOUR = 1,  /* for a terminal */
+    RECORD_SANDBOX = 2, /* … which sandbox it is of: "exeat: build-7k2f9q: denied …" */
+};
+
 /* The line for people, with a line break:
  *     exeat: denied POST https://api.example.com/x (no rule allows POST on this host) [01J…]
- * Control characters, and those that turn text around, are shown as \xHH. `colour` for a terminal. */
-int record_line(const struct record *r, bool colour, struct buf *out);
+ * Control characters, and those that turn text around, are shown as \xHH. `style`: of enum record_style. */
+int record_line(const struct record *r, unsigned style, struct buf *out);
 
 /* The line for an outcome that the operator has to hear of (notices.h):
  *     exeat: no answer: no address is known for api.example.com; … [01J…] */

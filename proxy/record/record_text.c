@@ -274,7 +274,7 @@ static void line_gap(const struct record *r, struct buf *out) {
                r->count == 1 ? "record is" : "records are", place, from, to);
 }
 
-int record_line(const struct record *r, bool colour, struct buf *out) {
+int record_line(const struct record *r, unsigned style, struct buf *out) {
     if (r->event == RECORD_GAP) {
         line_gap(r, out);
         return out->failed ? ERR_LIMIT : 0;
@@ -283,7 +283,12 @@ int record_line(const struct record *r, bool colour, struct buf *out) {
                        : r->event == RECORD_ERRAND ? "asked"
                        : r->denied                 ? "denied"
                                                    : "allowed";
+    bool colour = style & RECORD_COLOUR;
     buf_puts(out, "exeat: ");
+    if (style & RECORD_SANDBOX && r->sandbox.n) {
+        record_put_safe(out, r->sandbox);
+        buf_puts(out, ": ");
+    }
     if (colour)
         buf_puts(out, r->denied ? "\033[31m" : "\033[32m");
     buf_puts(out, word);

@@ -19,7 +19,7 @@ struct sinks {
     struct sink_redis *redis;
     int line_fd;
     int loudness;
-    bool colour;
+    unsigned style;
     struct notices notices;
     struct buf text;  /* a line at a time; kept for the next */
     struct buf lines; /* for the file, of this turn of the loop */
@@ -59,7 +59,7 @@ static void write_line(struct sinks *s, const struct record *r) {
     enum notice notice = notices_take(&s->notices, r);
     int e = 0;
     if (record_shown(r, s->loudness))
-        e = record_line(r, s->colour, &s->text);
+        e = record_line(r, s->style, &s->text);
     else if (notice == NOTICE_TELL)
         e = record_notice(r, &s->text);
     else if (notice == NOTICE_MORE)
@@ -188,7 +188,7 @@ struct sinks *sinks_new(const struct sinks_config *config) {
     s->base = config->base;
     s->line_fd = config->line_fd;
     s->loudness = config->loudness;
-    s->colour = config->colour;
+    s->style = config->style;
     buf_init(&s->text, RECORD_JSON_MAX);
     buf_init(&s->lines, LINES_MAX + RECORD_JSON_MAX);
     bool ok = true;

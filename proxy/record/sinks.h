@@ -23,7 +23,7 @@ struct sinks_config {
     struct redis_url *redis; /* resolved; moved out of. NULL: none */
     int line_fd;             /* standard error; -1: none. Stays the caller's */
     int loudness;            /* 0 -q, 1, 2 -v: record_shown */
-    bool colour;             /* log_colour(line_fd) says whether */
+    unsigned style;          /* of lines: enum record_style; log_colour(line_fd) says whether in colour */
 };
 
 struct sinks *sinks_new(const struct sinks_config *config); /* NULL when memory is short */

@@ -231,11 +231,36 @@ class Exeat(Proxy):
     def where(self):
         return ["-", "443"]
 
-    def command(self, load):
+    def serving(self):
         b = self.bench
-        return [EXEAT, "run", "-p", b.policy, "--vault", b.vault, "--state", os.path.join(b.home, "state"),
-                "--log", os.path.join(b.home, "log"), "--resolve", "*:443:127.0.0.1:%d" % self.origin_port,
-                "--upstream-ca", b.pki.ca, "--workers", str(self.workers), "-q", "--"] + load
+        return ["--vault", b.vault, "--state", os.path.join(b.home, "state"), "--log", os.path.join(b.home, "log"),
+                "--resolve", "*:443:127.0.0.1:%d" % self.origin_port, "--upstream-ca", b.pki.ca,
+                "--workers", str(self.workers), "-q"]
+
+    def command(self, load):
+        return [EXEAT, "run", "-p", self.bench.policy] + self.serving() + ["--"] + load
+
+    def serve(self, env):
+        """A service, when it is ready."""
+        socket = os.path.join(self.bench.home, "state", "service.sock")
+        process = subprocess.Popen([EXEAT, "serve"] + self.serving(), env=env)
+        while not os.path.exists(socket):
+            if process.poll() is not None:
+                raise SystemExit("exeat serve has failed")
+            time.sleep(0.01)
+        return process
+
+    def joining(self, load):
+        """The same as command() with a service."""
+        return [EXEAT, "run", "--service", "-p", self.bench.policy, "--state", os.path.join(self.bench.home, "state"), "--"] + load
+
+    def ready(self, running, command):
+        """Waits until all of these run their command."""
+        for p in running:
+            while not any(role(q).startswith(command) for q in tree(p.pid)):
+                if p.poll() is not None:
+                    raise SystemExit("a sandbox has failed")
+                time.sleep(0.01)
 
     def pids(self, load):
         # init and what runs in the sandbox are not the proxy

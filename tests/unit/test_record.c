@@ -151,10 +151,10 @@ static void json_has_the_keys(void **state) {
                           "\"sandbox\":\"a\\\"b\\\\\\n\xef\xbf\xbd\",\"method\":\"\\u001b]0;x\\u0007\"}\n");
 }
 
-static void expect_line(const struct record *r, bool colour, const char *want) {
+static void expect_line(const struct record *r, unsigned style, const char *want) {
     struct buf b;
     buf_init(&b, 65536);
-    assert_int_equal(record_line(r, colour, &b), 0);
+    assert_int_equal(record_line(r, style, &b), 0);
     assert_string_equal(buf_cstr(&b), want);
     buf_release(&b);
 }
@@ -167,26 +167,33 @@ static void lines_for_people(void **state) {
                        .method = SLICE("POST"),
                        .url = SLICE("https://a.test/x"),
                        .reason = SLICE("no rule allows POST on this host")};
-    expect_line(&r, false,
+    expect_line(&r, RECORD_PLAIN,
                 "exeat: denied POST https://a.test/x (no rule allows POST on this host) "
                 "[01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
-    expect_line(&r, true,
+    expect_line(&r, RECORD_COLOUR,
                 "exeat: \033[31mdenied\033[0m POST https://a.test/x (no rule allows POST on this host) "
                 "[01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
     r.denied = false;
     r.reason = SLICE_NONE;
-    expect_line(&r, false, "exeat: allowed POST https://a.test/x [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
+    expect_line(&r, RECORD_PLAIN, "exeat: allowed POST https://a.test/x [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
     r.reason = SLICE("allowed");
     r.rule = SLICE("my.policy:7");
-    expect_line(&r, false,
+    expect_line(&r, RECORD_PLAIN,
                 "exeat: allowed POST https://a.test/x (my.policy:7) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
+    r.sandbox = SLICE("npm\x1b");
+    expect_line(&r, RECORD_PLAIN,
+                "exeat: allowed POST https://a.test/x (my.policy:7) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
+    expect_line(
+        &r, RECORD_SANDBOX,
+        "exeat: npm\\x1b: allowed POST https://a.test/x (my.policy:7) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
+    r.sandbox = SLICE_NONE;
     r.credential = SLICE("github");
     expect_line(
-        &r, false,
+        &r, RECORD_PLAIN,
         "exeat: allowed POST https://a.test/x (my.policy:7, with github) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
     struct record push = a_record();
     push.refs_omitted = 4;
-    expect_line(&push, false,
+    expect_line(&push, RECORD_PLAIN,
                 "exeat: denied push https://g.test/r.git/x refs/heads/main refs/heads/b (and 4 more) "
                 "(no rule allows force) [01ARZ3NDEKTSV4RRFFQ69G5FAV]\n");
     struct record_ref unknown = {.ref = SLICE(RECORD_REF_UNKNOWN), .op = SLICE("update")};
@@ -198,11 +205,11 @@ static void lines_for_people(void **state) {
                            .refs = &unknown,
                            .nrefs = 1};
     expect_line(
-        &merge, false,
+        &merge, RECORD_PLAIN,
         "exeat: denied PUT https://a.test/merge (a ref that is not known) (no rule allows a push to this "
         "ref)\n");
     struct record other = {.event = RECORD_VERDICT, .denied = true, .reason = SLICE("no TLS and no HTTP")};
-    expect_line(&other, false, "exeat: denied connection (no TLS and no HTTP)\n");
+    expect_line(&other, RECORD_PLAIN, "exeat: denied connection (no TLS and no HTTP)\n");
 }
 
 static void lines_can_not_draw(void **state) {
@@ -213,7 +220,7 @@ static void lines_can_not_draw(void **state) {
                        .url = SLICE("\xc2\x9b"
                                     "31m\xe2\x80\xae\xef\xbb\xbf\xff\xc3\xa9")};
     expect_line(
-        &r, false,
+        &r, RECORD_PLAIN,
         "exeat: denied G\\x1b[2J\\x0d\\x0a \\xc2\\x9b31m\\xe2\\x80\\xae\\xef\\xbb\\xbf\\xff\xc3\xa9\n");
 }
 
@@ -358,7 +365,7 @@ static void try_message(const uint8_t *p, size_t n, bool *accepted) {
     buf_init(&b, RECORD_JSON_MAX);
     assert_int_equal(record_json(&r, &b), 0);
     buf_clear(&b);
-    assert_int_equal(record_line(&r, true, &b), 0);
+    assert_int_equal(record_line(&r, RECORD_COLOUR | RECORD_SANDBOX, &b), 0);
     buf_release(&b);
 }
 

@@ -5,6 +5,8 @@
     r.code, r.out, r.err        # exit status, text of stdout and stderr
     r.decisions                 # every record of the log, in order
     r.verdict(url="https://a.test/ok")["rule"]
+    with exeat.Service(resolve=..., upstream_ca=...) as service:      # `exeat serve`
+        r = exeat.run(policy, command, service=service)               # `exeat run --service`
 
 By default the program runs as an unprivileged user, even if the tests are run by root (user="root" runs
 it as root), with a home folder of its own and an environment that has nothing of ours in it.
@@ -140,32 +142,97 @@ def environment(home, extra=None):
     return {k: v for k, v in env.items() if v is not None}
 
 
+def _file(home, name, content, user, mode=0o644):
+    """A file's path as it is, or that of a new file with this content."""
+    if "\n" not in content and os.path.isabs(content):
+        return content
+    return work.write(os.path.join(home, name), content, mode, _user(user))
+
+
+def _serving(home, user, vault, redis, state, workers, log, upstream_ca, resolve):
+    """The options of what serves a sandbox."""
+    args = []
+    if vault is not None:
+        args += ["--vault", _file(home, "credentials", vault, user, 0o600)]
+    for option, value in (("--redis", redis), ("--state", state), ("--workers", workers), ("--log", log)):
+        if value is not None:
+            args += [option, str(value)]
+    for path in [upstream_ca] if isinstance(upstream_ca, str) else upstream_ca:
+        args += ["--upstream-ca", path]
+    for entry in [resolve] if isinstance(resolve, str) else resolve:
+        args += ["--resolve", entry]
+    return args
+
+
+class Service:
+    """`exeat serve`, which is ready when this is made. Use as a context manager."""
+
+    def __init__(self, *, vault=None, redis=None, workers=None, upstream_ca=(), resolve=(), flags=(), user=None, env=None):
+        self.home = work.folder("home.", user=_user(user), mode=0o700)
+        self.state = os.path.join(self.home, "state")
+        self.log = os.path.join(self.home, "decisions.jsonl")
+        self.socket = os.path.join(self.state, "service.sock")
+        self.errors = os.path.join(self.home, "errors")
+        args = [program(), "serve"] + _serving(self.home, user, vault, redis, self.state, workers, self.log, upstream_ca, resolve)
+        self.began = time.monotonic()
+        with open(self.errors, "wb") as errors:
+            self.process = work.popen(args + list(flags), user=_user(user), cwd=self.home, env=environment(self.home, env),
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+        while not os.path.exists(self.socket):
+            if self.process.poll() is not None or time.monotonic() > self.began + 60:
+                work.end(self.process)
+                raise AssertionError("no service: %s" % self.err())
+            time.sleep(0.01)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def err(self):
+        with open(self.errors, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def decisions(self, **fields):
+        return select(read_log(self.log), **fields)
+
+    def wait(self, timeout=30):
+        """Its end, which somebody has brought about."""
+        self.process.wait(timeout)
+        return Result(self.process.returncode, b"", self.err().encode(), self.log, self.home, time.monotonic() - self.began)
+
+    def stop(self):
+        self.process.terminate()
+        return self.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        work.end(self.process)
+
+
 class Sandbox:
     """`exeat run`, started. Use as a context manager, or through run()."""
 
     def __init__(self, policy, command, *, vault=None, sets=None, name=None, log=None, redis=None,
                  upstream_ca=(), resolve=(), state=None, workers=None, flags=(), user=None, env=None,
                  home=None, cwd=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                 stderr=subprocess.PIPE, program_args=None, **popen):
+                 stderr=subprocess.PIPE, program_args=None, service=None, **popen):
         self.home = home or work.folder("home.", user=_user(user), mode=0o700)
-        self.log = log or os.path.join(self.home, "decisions.jsonl")
+        self.log = service.log if service else log or os.path.join(self.home, "decisions.jsonl")
         if isinstance(command, str):
             command = ["sh", "-c", command]
         args = [program(), "run"]
         for path in self._policies(policy, user):
             args += ["--policy", path]
-        if vault is not None:
-            args += ["--vault", self._file("credentials", vault, user, 0o600)]
         for key, value in (sets or {}).items():
             args += ["--set", "%s=%s" % (key, value)]
-        for option, value in (("--name", name), ("--redis", redis), ("--state", state),
-                              ("--workers", workers), ("--log", self.log)):
-            if value is not None:
-                args += [option, str(value)]
-        for path in [upstream_ca] if isinstance(upstream_ca, str) else upstream_ca:
-            args += ["--upstream-ca", path]
-        for entry in [resolve] if isinstance(resolve, str) else resolve:
-            args += ["--resolve", entry]
+        if name is not None:
+            args += ["--name", name]
+        if service:
+            args += ["--service", "--state", service.state]
+        else:
+            args += _serving(self.home, user, vault, redis, state, workers, self.log, upstream_ca, resolve)
         args += list(flags) + ["--"] + list(command)
         self.args = program_args or args
         self.cut = 0  # for read_log
@@ -173,18 +240,12 @@ class Sandbox:
         self.process = work.popen(self.args, user=_user(user), cwd=cwd or self.home, env=environment(self.home, env),
                                   stdin=stdin, stdout=stdout, stderr=stderr, **popen)
 
-    def _file(self, name, content, user, mode=0o644):
-        """A file's path as it is, or that of a new file with this content."""
-        if "\n" not in content and os.path.isabs(content):
-            return content
-        return work.write(os.path.join(self.home, name), content, mode, _user(user))
-
     def _policies(self, policy, user):
         if policy is None:
             return []
         if isinstance(policy, str):
             policy = [policy]
-        return [self._file("test%d.policy" % i if i else "test.policy", p, user) for i, p in enumerate(policy)]
+        return [_file(self.home, "test%d.policy" % i if i else "test.policy", p, user) for i, p in enumerate(policy)]
 
     @property
     def pid(self):
