@@ -7,6 +7,8 @@
 #include "proxy/flow/state.h"
 #include "proxy/flow/xchg.h"
 
+#define REFUSAL_GRPC_MAX                                                                                     \
+    1500 /* bytes of a message of gRPC's, whose libraries take some KiB of fields, before it is encoded */
 #define REFUSAL_DRAIN (64u << 20) /* bytes of a refused fetch's request that are read and thrown away */
 
 /* What one answer says; empty parts are left out. */
@@ -61,6 +63,12 @@ static void put_text(struct xchg *x, const struct saying *s, struct buf *out) {
                x->decision.id.text, x->decision.id.text);
 }
 
+/* In one line. */
+static void put_line(struct xchg *x, const struct saying *s, struct buf *out) {
+    buf_printf(out, "exeat: %s: %.*s%s%.*s [%s]", s->title, SLICE_ARG(s->reason),
+               s->hint.n ? "; to permit: " : "", SLICE_ARG(s->hint), x->decision.id.text);
+}
+
 static void put_json(struct xchg *x, const struct saying *s, struct buf *out) {
     char url_memory[64];
     struct buf *url = &x->box->engine->text2;
@@ -97,8 +105,7 @@ static void put_json(struct xchg *x, const struct saying *s, struct buf *out) {
     if (refusal_for_lfs(x)) {
         struct buf message;
         buf_init(&message, 8192);
-        buf_printf(&message, "exeat: %s: %.*s%s%.*s [%s]", s->title, SLICE_ARG(s->reason),
-                   s->hint.n ? "; to permit: " : "", SLICE_ARG(s->hint), x->decision.id.text);
+        put_line(x, s, &message);
         json_key(&j, "message");
         json_put_string(&j, buf_slice(&message));
         buf_release(&message);
@@ -123,8 +130,60 @@ static void say(struct xchg *x, struct slice type, struct slice body, int status
     xchg_end(x, r == 0);
 }
 
+/* A call of gRPC: over HTTP/2 alone, of type application/grpc, with or without what messages are written in. */
+static bool is_grpc(const struct xchg *x) {
+    static const struct slice type = SLICE("application/grpc");
+    const struct http_field *f = http_find(x->req.fields, x->req.nfields, HTTP_F_CONTENT_TYPE, NULL);
+    return x->client->http2 && f && slice_starts(f->value, type) &&
+           (f->value.n == type.n || f->value.p[type.n] == '+' || f->value.p[type.n] == ';');
+}
+
+/* What HTTP's status is among gRPC's codes, where one says more than how gRPC's own libraries would read it. */
+static const char *grpc_status(int status) {
+    switch (status) {
+    case 403: return "7"; /* PERMISSION_DENIED */
+    case 413:
+    case 429: return "8"; /* RESOURCE_EXHAUSTED */
+    case 502:
+    case 503:
+    case 504: return "14"; /* UNAVAILABLE */
+    default: return "13";  /* INTERNAL */
+    }
+}
+
+/* "PROTOCOL-HTTP2.md" of gRPC: all of the answer is its head, behind a 200; other bytes than printable ones of ASCII are
+ * percent-encoded. */
+static void say_in_grpc(struct xchg *x, const struct saying *s) {
+    struct buf line, message;
+    buf_init(&line, 131072);
+    buf_init(&message, 3 * REFUSAL_GRPC_MAX);
+    put_line(x, s, &line);
+    struct slice text = slice_sub(buf_slice(&line), 0, REFUSAL_GRPC_MAX);
+    for (size_t i = 0; i < text.n; i++) {
+        unsigned char c = (unsigned char)text.p[i];
+        if (c < ' ' || c > '~' || c == '%')
+            buf_printf(&message, "%%%02X", c);
+        else
+            buf_putc(&message, (char)c);
+    }
+    struct http_field fields[] = {
+        {.name = SLICE("grpc-status"), .value = slice_str(grpc_status(s->status))},
+        {.name = SLICE("grpc-message"), .value = buf_slice(&message)},
+        {.name = SLICE("X-Exeat-Decision"), .value = slice_make(x->decision.id.text, ULID_LEN)},
+    };
+    x->status = 200;
+    int r = x->client->own(x, 200, SLICE("application/grpc"), SLICE_NONE, fields, 3);
+    xchg_end(x, r == 0);
+    buf_release(&line);
+    buf_release(&message);
+}
+
 static void say_in_form(struct xchg *x, const struct saying *s) {
     struct buf body;
+    if (is_grpc(x)) {
+        say_in_grpc(x, s);
+        return;
+    }
     buf_init(&body, 65536);
     bool text = refusal_wants_text(x);
     if (text)

@@ -3,7 +3,8 @@
  *
  * Each function answers, records (the verdict, if none was recorded), and ends the exchange; it may be over when they
  * return. JSON (application/problem+json, RFC 9457) is for programs; curl, wget, git, browsers and whoever accepts
- * text and no JSON get plain text with the same content.
+ * text and no JSON get plain text with the same content. A call of gRPC gets a status and a message of gRPC's, which its library
+ * shows: of an answer that is none of its own it would tell the status of HTTP alone.
  */
 #ifndef PROXY_FLOW_REFUSAL_H
 #define PROXY_FLOW_REFUSAL_H

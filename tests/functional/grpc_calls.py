@@ -158,13 +158,37 @@ def deadlines_and_cancellation_reach_the_server(t):
 @tap.test
 def a_call_that_is_denied_says_so(t):
     r, server = run(t, '''
-        report(failure(lambda: method("unary_unary", "Secret")(b"x"))[0])
-        report(failure(lambda: list(method("stream_stream", "Secret")(iter([b"x"] * 10))))[0])
+        report(failure(lambda: method("unary_unary", "Secret")(b"x")))
+        report(failure(lambda: list(method("stream_stream", "Secret")(iter([b"x"] * 10)))))
         report(method("unary_unary", "Unary")(b"then").decode())
     ''')
-    tap.equal(r.reports, ["PERMISSION_DENIED", "PERMISSION_DENIED", "then"])
-    tap.equal(len(r.verdicts(verdict="deny")), 2)
+    refused = r.verdicts(verdict="deny")
+    tap.equal(r.reports, [["PERMISSION_DENIED", "exeat: denied: %s [%s]" % (v["reason"], v["id"])] for v in refused] + ["then"])
+    tap.equal(len(refused), 2)
+    tap.contains(refused[0]["reason"], "test.policy:2")
+    for v in refused:
+        tap.equal(r.outcome_of(v)["status"], 200)
     tap.equal([s["method"] for s in server.seen], ["Unary"])
+
+
+@tap.test
+def what_else_exeat_says_is_a_status_of_grpc_too(t):
+    """A hint in its message; a limit that is used up; a server that is not there."""
+    r, server = run(t, '''
+        report(failure(lambda: channel.unary_unary("/test.Other/x")(b"x")))
+        report(method("unary_unary", "Unary")(b"one").decode())
+        report(failure(lambda: method("unary_unary", "Unary")(b"two")))
+        gone = grpc.secure_channel("gone.test:443", grpc.ssl_channel_credentials())
+        report(failure(lambda: gone.unary_unary("/x")(b"x")))
+    ''', policy="allow POST https://a.test/test.Echo/* limit 1/d\nallow POST https://gone.test/**\n")
+    none, limit = r.verdicts(verdict="deny")
+    tap.equal(r.reports[0][0], "PERMISSION_DENIED")
+    tap.contains(r.reports[0][1], "exeat: denied: %s; to permit: allow POST https://a.test/" % none["reason"])
+    tap.equal(r.reports[1], "one")
+    tap.equal(r.reports[2][0], "RESOURCE_EXHAUSTED")
+    tap.contains(r.reports[2][1], limit["reason"])
+    tap.equal(r.reports[3][0], "UNAVAILABLE")
+    tap.contains(r.reports[3][1], "exeat: no answer from the upstream: no address is known for gone.test")
 
 
 if __name__ == "__main__":
