@@ -198,11 +198,23 @@ def last_word(f):
         return None
 
 
+class Together(Frames):
+    """Frames that go in one write. What comes behind an answer is then seen before the connection is used again: the next request
+    would be lost with it, and no row would be said to it."""
+
+    def __init__(self):  # pylint: disable=super-init-not-called
+        self.said = []
+
+    def frame(self, kind, flags, stream, payload=b""):
+        self.said.append(self.packed(kind, flags, stream, payload))
+
+
 def say(f, code, stream, waiting):
     """Says it; returns what became of the connection. The next request may come meanwhile: its stream goes into `waiting`."""
-    resets, goaway = [], None
+    resets, goaway, together = [], None, Together()
+    exec(code, dict(globals(), f=together, s=stream))  # pylint: disable=exec-used
     try:
-        exec(code, dict(globals(), f=f, s=stream))  # pylint: disable=exec-used
+        f.connection.send(b"".join(together.said))
         # what follows from it is said in its own time, behind the answer to a PING that came with it: a second look
         for ping in (b"its end.", b"the end."):
             f.frame(PING, 0, 0, ping)
