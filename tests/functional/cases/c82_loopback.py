@@ -129,6 +129,14 @@ def a_request_to_the_exit_itself_does_not_go_in_circles(_t):
         tap.equal(v["verdict"], "deny")
 
 
+@tap.test
+def the_exit_is_known_by_its_name_too(_t):
+    # whatever the policy says of that name: it is not asked
+    r = exeat.run("allow * http://localhost:*/**\n", ["python3", "-c", LOOP.replace("host = host.encode()", 'host = b"localhost"')])
+    tap.equal(r.out.splitlines()[0], "listening 4")
+    tap.equal([v["code"] for v in r.verdicts(method="GET")], ["self"] * 4)  # in both forms, by both families
+
+
 OWN_OF_ALL_KINDS = r'''
 import socket, ssl, subprocess, threading, json
 def tell(family, address):
