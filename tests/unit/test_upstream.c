@@ -303,6 +303,43 @@ static void as_many_as_are_kept(void **state) {
     server_stop(&s);
 }
 
+/* Those that are being made count. A name of exeat's own takes up no descriptor, and its place until the loop has told of it. */
+static void as_many_as_are_open(void **state) {
+    static struct upstream_attempt *places[UPSTREAM_OPEN_PER_POOL - 1];
+    struct server s = {.tls = NULL};
+    struct upstream_options none = {0};
+    struct rig g;
+    (void)state;
+    server_start(&s);
+    rig_open(&g, "", pin_to(s.port, "a.test", NULL), NULL);
+    struct upstream_link *link = get(&g, URL_HTTP, "a.test", 443);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        places[i] = start(&g, URL_HTTP, "exeat.internal", 443, none);
+    assert_int_equal(upstream_pool_open(g.pool), UPSTREAM_OPEN_PER_POOL);
+    start(&g, URL_HTTP, "a.test", 443, none); /* one too many */
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        upstream_cancel(places[i]);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE));
+    assert_null(g.link);
+    assert_int_equal(g.failure.reason, UPSTREAM_LIMIT);
+    assert_int_equal(upstream_pool_open(g.pool), 1);
+
+    for (size_t i = 0; i < sizeof places / sizeof *places - 1; i++)
+        places[i] = start(&g, URL_HTTP, "exeat.internal", 443, none);
+    assert_int_equal(upstream_pool_open(g.pool), UPSTREAM_OPEN_PER_POOL - 1);
+    start(&g, URL_HTTP, "a.test", 443, none); /* the last that there is room for */
+    for (size_t i = 0; i < sizeof places / sizeof *places - 1; i++)
+        upstream_cancel(places[i]);
+    assert_true(loop_until(g.base, called, &g, LOOP_PATIENCE));
+    if (!g.link)
+        fail_msg("%s", g.text);
+    upstream_release(g.link, false, 0);
+    upstream_release(link, false, 0);
+    assert_int_equal(upstream_pool_open(g.pool), 0);
+    rig_close(&g);
+    server_stop(&s);
+}
+
 static void cancelled(void **state) {
     struct server s = {.tls = server_context(good_root, "a.test", -60)};
     struct rig g;
@@ -524,6 +561,7 @@ int main(void) {
         cmocka_unit_test(ended_unseen),
         cmocka_unit_test(apart),
         cmocka_unit_test(as_many_as_are_kept),
+        cmocka_unit_test(as_many_as_are_open),
         cmocka_unit_test(cancelled),
         cmocka_unit_test(bad_certificates),
         cmocka_unit_test(no_tls),
