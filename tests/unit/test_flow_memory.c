@@ -1,4 +1,5 @@
-/* What a sandbox's clients have sent, and nobody has taken, counts in its one sum, whatever it waits for (io_memory.h). */
+/* What a sandbox's clients have sent, and nobody has taken, counts in its one sum, whatever it waits for (io_memory.h); how many
+ * streams they have; and which secrets of a server's stay behind in the block that is read into. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +53,8 @@ static void world_open(struct world *w, unsigned port) {
     w->box = (struct box){.engine = &w->engine, .name = "sandbox", .pool = w->rig.pool};
     w->box.memory = io_memory_new(128u << 20);
     w->box.policy = load_set("allow POST,PUT https://a.test/ok\nallow PUT http://a.test/ok\n"
-                             "allow POST https://a.test/kept where json a == \"b\"\n",
+                             "allow POST https://a.test/kept where json a == \"b\"\n"
+                             "allow POST http://a.test/app.git/info/lfs/objects/batch\n",
                              NULL, NULL);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     w->client = ends[0];
@@ -122,6 +124,10 @@ static void heads_in_pieces_and_requests_before_their_turn(void **state) {
 
 static bool is_sent(void *arg) {
     return ((struct world *)arg)->conn->x->send_phase == SEND_ALL;
+}
+
+static bool is_held(void *arg) {
+    return ((struct world *)arg)->conn->x->answer_phase == ANSWER_HELD;
 }
 
 static bool is_answered(void *arg) {
@@ -288,6 +294,120 @@ static void windows_under_pressure(void **state) {
     world_close(&w);
 }
 
+/* Both sides say what they have to say. */
+static void pass(struct world *w, nghttp2_session *session) {
+    static uint8_t bytes[65536];
+    const uint8_t *out;
+    for (ssize_t n; (n = nghttp2_session_mem_send(session, &out)) > 0;)
+        say(w, slice_make(out, (size_t)n));
+    say(w, SLICE_NONE);
+    for (ssize_t n; (n = recv(w->client, bytes, sizeof bytes, MSG_DONTWAIT)) > 0;)
+        assert_int_equal(nghttp2_session_mem_recv(session, bytes, (size_t)n), n);
+}
+
+struct closed {
+    unsigned n;
+    int32_t id;
+    uint32_t code;
+};
+
+static int on_closed(nghttp2_session *session, int32_t id, uint32_t code, void *arg) {
+    struct closed *closed = arg;
+    (void)session;
+    *closed = (struct closed){.n = closed->n + 1, .id = id, .code = code};
+    return 0;
+}
+
+/* As many as are permitted, and not one more; when one has gone there is room for one. */
+static void streams_of_http2(void **state) {
+    static const nghttp2_nv nv[] = {NV(":method", "POST"), NV(":scheme", "https"), NV(":authority", "a.test"),
+                                    NV(":path", "/kept")};
+    struct nghttp2_session_callbacks *callbacks;
+    nghttp2_session *session;
+    nghttp2_data_provider waits = {.read_callback = read_some};
+    struct closed closed = {0};
+    struct world w;
+    (void)state;
+    left = 0;
+    world_open(&w, 443);
+    w.engine.config.limits.sandbox_streams = 3;
+    w.conn->tls = true;
+    assert_int_equal(url_host_parse(SLICE("a.test"), &w.conn->sni, NULL), 0);
+    conn_http2_begin(w.conn);
+    nghttp2_session_callbacks_new(&callbacks);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_closed);
+    nghttp2_session_client_new(&session, callbacks, &closed);
+    nghttp2_submit_settings(session, 0, NULL, 0);
+    pass(&w, session);
+    for (size_t i = 1; i <= 3; i++) {
+        nghttp2_submit_request(session, NULL, nv, 4, &waits, NULL);
+        pass(&w, session);
+        assert_int_equal(w.box.nstreams, i);
+    }
+    assert_int_equal(closed.n, 0);
+    nghttp2_submit_request(session, NULL, nv, 4, &waits, NULL);
+    pass(&w, session);
+    assert_int_equal(w.box.nstreams, 3);
+    assert_int_equal(closed.n, 1);
+    assert_int_equal(closed.id, 7);
+    assert_int_equal(closed.code, NGHTTP2_REFUSED_STREAM);
+    nghttp2_submit_rst_stream(session, 0, 1, NGHTTP2_CANCEL);
+    pass(&w, session);
+    assert_int_equal(w.box.nstreams, 2);
+    nghttp2_submit_request(session, NULL, nv, 4, &waits, NULL);
+    pass(&w, session);
+    assert_int_equal(w.box.nstreams, 3);
+    assert_int_equal(closed.n, 2); /* the one that was given up */
+    nghttp2_session_del(session);
+    nghttp2_session_callbacks_del(callbacks);
+    world_close(&w);
+}
+
+static bool has_answer(void *arg) {
+    char byte;
+    return recv(((struct world *)arg)->client, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+/* Where other answers will be read into, nothing is left of the tokens in one of Git LFS, however it comes. */
+static void tokens_of_lfs(void **state) {
+    static const char body[] =
+        "{\"objects\":[{\"oid\":\"a\",\"size\":1,\"actions\":{\"download\":{\"href\":\"http://b.test/a\","
+        "\"header\":{\"Authorization\":\"SECRET-OBJECT\"}}}}]}";
+    struct slice secret = SLICE("SECRET-OBJECT");
+    char text[1024];
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        struct world w;
+        world_open(&w, 80);
+        say(&w, SLICE("POST /app.git/info/lfs/objects/batch HTTP/1.1\r\nHost: a.test\r\n"
+                      "Accept: application/vnd.git-lfs+json\r\nContent-Type: application/vnd.git-lfs+json\r\n"
+                      "Content-Length: 37\r\n\r\n{\"operation\":\"download\",\"objects\":[]}"));
+        assert_true(loop_until(w.rig.base, is_sent, &w, LOOP_PATIENCE));
+        int server = accept(w.listener, NULL, NULL);
+        int head = snprintf(text, sizeof text,
+                            "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.git-lfs+json\r\n"
+                            "Content-Length: %zu\r\n\r\n",
+                            sizeof body - 1);
+        int n = head + snprintf(text + head, sizeof text - (size_t)head, "%s", body);
+        int first = apart ? n - 5 : n; /* all but the end of it, and then that */
+        memset(io_scratch(), 0, IO_SCRATCH);
+        assert_int_equal(write(server, text, (size_t)first), first);
+        if (apart) {
+            assert_true(loop_until(w.rig.base, is_held, &w, LOOP_PATIENCE));
+            assert_null(memmem(io_scratch(), IO_SCRATCH, secret.p, secret.n));
+            assert_int_equal(write(server, text + first, (size_t)(n - first)), n - first);
+        }
+        assert_true(loop_until(w.rig.base, has_answer, &w, LOOP_PATIENCE));
+        assert_null(memmem(io_scratch(), IO_SCRATCH, secret.p, secret.n));
+        ssize_t got = recv(w.client, text, sizeof text, 0); /* it was looked at, and is as it should be */
+        assert_non_null(memmem(text, (size_t)got, "HTTP/1.1 200", 12));
+        assert_non_null(memmem(text, (size_t)got, "http://b.test/a", 15));
+        assert_null(memmem(text, (size_t)got, secret.p, secret.n));
+        close(server);
+        world_close(&w);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_in_pieces_and_requests_before_their_turn),
@@ -295,6 +415,8 @@ int main(void) {
         cmocka_unit_test(bodies_of_http2),
         cmocka_unit_test(crumbs),
         cmocka_unit_test(windows_under_pressure),
+        cmocka_unit_test(streams_of_http2),
+        cmocka_unit_test(tokens_of_lfs),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
