@@ -13,6 +13,8 @@ static const struct up2_events xchg2_events;
 
 static void xchg2_begin(struct xchg *x) {
     up2_own(x->link, &xchg2_events, x);
+    if (x->lfs) /* tokens may be in the answer */
+        up2_sensitive(x->link);
 }
 
 static int xchg2_head(struct xchg *x, struct http1_write *opt) {

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "proxy/upstream/upstream_http2_parts.h"
 
 #define UP2_LINGER_MS 1000
@@ -228,9 +229,12 @@ static void on_readable(struct io *io) {
     if (r) {
         up2_lose(up, ended_by(up));
     } else {
+        bool sensitive = up->sensitive > 0;
         up->busy++;
         ssize_t n = nghttp2_session_mem_recv(up->session, (const uint8_t *)bytes, got);
         up->busy--;
+        if (sensitive)
+            secret_wipe(bytes, got);
         if (n < 0)
             up2_lose(up, broken(up));
     }

@@ -77,6 +77,8 @@ size_t up2_unsent(const struct upstream_link *link);
 /* Whether the answer may be told; false at first. */
 void up2_listen(struct upstream_link *link, bool on);
 void up2_deadline(struct upstream_link *link, unsigned ms);
+/* The answer may hold secrets, and where its bytes have lain is wiped behind them, as long as the stream is there. */
+void up2_sensitive(struct upstream_link *link);
 /* What came is malformed (RFC 9113 8.1.1): when the link is given back, the server hears so. */
 void up2_malformed(struct upstream_link *link);
 

@@ -81,6 +81,7 @@ struct up2_stream {
     struct buf in;         /* of the answer's body */
     struct io_share share; /* … which counts in the sandbox's sum */
     bool listening;
+    bool sensitive;  /* secrets may be in the answer: `in` has its room from the beginning, and is wiped */
     bool head_waits; /* `list` is a head to be told */
     bool head_ended; /* … and the whole answer */
     bool touched;    /* something was told in this turn */
@@ -116,6 +117,7 @@ struct up2 {
     bool soon;          /* the next PING may come UP2_PING_SOON_MS after the last */
     unsigned silent_ms; /* upstream_config's */
     unsigned secret;    /* heads with a secret that are not sent yet */
+    unsigned sensitive; /* streams that are: all that comes is wiped */
     bool narrow;        /* the window last said is UP2_NARROW */
     unsigned told;      /* settings that its server has not acknowledged yet */
     struct event defer;
@@ -127,6 +129,8 @@ struct up2 {
 /* ---- upstream_http2_stream.c ---- */
 
 void up2_stream_enter(struct up2_stream *s, enum up2_stream_state state);
+/* Some of the answer's body waits. 0 or ERR_NOMEM, ERR_LIMIT. */
+int up2_stream_keep(struct up2_stream *s, struct slice bytes) MUST_CHECK;
 /* Has the request's end gone? */
 static inline bool up2_stream_sent(const struct up2_stream *s) {
     return s->state == UP2S_SENT || s->state == UP2S_CLOSED;

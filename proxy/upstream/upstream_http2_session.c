@@ -142,7 +142,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     if (!s || !s->events)
         return 0;
     if (buf_len(&s->in) || !s->listening || s->head_waits) {
-        int r = buf_put(&s->in, slice_make(p, n));
+        int r = up2_stream_keep(s, slice_make(p, n));
         io_share_set(&s->share, s->in.cap);
         return r ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/secret.h"
 #include "proxy/codec/websocket.h"
 #include "proxy/upstream/upstream_http2_parts.h"
 
@@ -79,6 +80,11 @@ void up2_detach(struct upstream_link *link) {
     up2_later(s->up);
 }
 
+static void wipe_kept(struct up2_stream *s) {
+    if (s->sensitive && s->in.data)
+        secret_wipe(s->in.data, s->in.cap);
+}
+
 void up2_stream_free(struct up2_stream *s) {
     LIST_REMOVE(s, entry);
     s->up->nstreams--;
@@ -86,6 +92,8 @@ void up2_stream_free(struct up2_stream *s) {
     http2_out_release(&s->out);
     http2_list_clear(&s->list);
     http2_list_clear(&s->trailers);
+    wipe_kept(s);
+    s->up->sensitive -= s->sensitive;
     buf_release(&s->in);
     io_share_end(&s->share);
     free(s);
@@ -102,18 +110,30 @@ static void tell_head(struct up2_stream *s) {
     http2_list_clear(&s->list);
 }
 
+int up2_stream_keep(struct up2_stream *s, struct slice bytes) {
+    char *room;
+    /* where it grew, what it has been copied from would stay behind */
+    int r = s->sensitive ? buf_reserve(&s->in, UP2_WINDOW + HTTP2_FRAME - buf_len(&s->in), &room) : 0;
+    return r ? r : buf_put(&s->in, bytes);
+}
+
 static void tell_data(struct up2_stream *s) {
     char piece[HTTP2_FRAME]; /* `in` may grow while the exchange has it */
     struct slice part = slice_sub(buf_slice(&s->in), 0, sizeof piece);
     memcpy(piece, part.p, part.n);
     buf_consume(&s->in, part.n);
-    if (buf_len(&s->in) == 0)
+    if (buf_len(&s->in) == 0) {
+        wipe_kept(s);
         buf_trim(&s->in);
+    }
     io_share_set(&s->share, s->in.cap);
     if (up2_stream_runs(s))
         nghttp2_session_consume_stream(s->up->session, s->id, part.n);
     s->touched = true;
+    bool sensitive = s->sensitive; /* the stream may be gone then */
     s->events->data(s->arg, slice_make(piece, part.n));
+    if (sensitive)
+        secret_wipe(piece, part.n);
 }
 
 void up2_stream_tell(struct up2_stream *s) {
@@ -287,6 +307,12 @@ bool up2_full(struct upstream_link *link) {
 void up2_malformed(struct upstream_link *link) {
     struct up2_stream *s = link->http2;
     s->malformed = true;
+}
+
+void up2_sensitive(struct upstream_link *link) {
+    struct up2_stream *s = link->http2;
+    s->up->sensitive += !s->sensitive;
+    s->sensitive = true;
 }
 
 void up2_listen(struct upstream_link *link, bool on) {

@@ -101,6 +101,36 @@ static void trailers_do_not_take_the_head_away_that_waits(void **state) {
     close_both(&g, &s);
 }
 
+/* Whether it is listened to or waits, nothing of it stays behind, where it came in or where it waited. */
+static void what_may_be_secret_is_wiped(void **state) {
+    struct answer answer;
+    struct server s;
+    struct rig g;
+    (void)state;
+    open_with(&g, &s, serve_body);
+    for (int waits = 0; waits < 2; waits++) {
+        struct upstream_link *link = get_http2(&g);
+        begin(link, &answer, !waits, GET);
+        up2_sensitive(link);
+        memset(io_scratch(), 0, IO_SCRATCH);
+        up2_flush(link);
+        if (waits) {
+            assert_true(loop_until(g.base, has_come, link, LOOP_PATIENCE));
+            assert_int_equal(buf_len(&link->http2->in), sizeof SERVED - 1);
+            assert_true(link->http2->in.cap >= UP2_WINDOW); /* it will not be moved */
+            up2_listen(link, true);
+        }
+        must_be_answered(&g, &answer);
+        assert_int_equal(answer.nbody, sizeof SERVED - 1);
+        assert_memory_equal(answer.body, SERVED, sizeof SERVED - 1);
+        assert_null(memmem(io_scratch(), IO_SCRATCH, "SECRET", 6));
+        assert_int_equal(up_of(link)->sensitive, 1);
+        upstream_release(link, true, 0);
+        assert_true(loop_until(g.base, one_open, &g, LOOP_PATIENCE));
+    }
+    close_both(&g, &s);
+}
+
 /* A server that says nothing, on a way that may have gone, is asked no more there; one that speaks again is. */
 static void silence_is_left_to_who_waits_already(void **state) {
     struct upstream_link *link[3];
@@ -387,6 +417,7 @@ int main(void) {
         cmocka_unit_test(who_has_a_link_has_an_id),
         cmocka_unit_test(an_end_that_is_there_is_seen),
         cmocka_unit_test(trailers_do_not_take_the_head_away_that_waits),
+        cmocka_unit_test(what_may_be_secret_is_wiped),
         cmocka_unit_test(silence_is_left_to_who_waits_already),
         cmocka_unit_test(what_is_not_taken_under_pressure_gives_the_loop_no_work),
         cmocka_unit_test(who_has_left_gives_the_loop_no_work),
