@@ -161,11 +161,12 @@ int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap) {
         return ERR_EOF;
     }
     struct msg_in parsed;
-    int r = h.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? ERR_PEER : msg_parse(&parsed, memory, (size_t)n);
-    if (r) {
+    int r = h.msg_flags & MSG_TRUNC ? ERR_PEER : msg_parse(&parsed, memory, (size_t)n);
+    m->cut = h.msg_flags & MSG_CTRUNC;
+    if (r || m->cut)
         msg_close_fds(m);
+    if (r)
         return r;
-    }
     m->p = parsed.p;
     m->n = parsed.n;
     m->at = parsed.at;
@@ -179,6 +180,7 @@ int msg_parse(struct msg_in *m, const void *bytes, size_t n) {
     m->at = 0;
     m->err = 0;
     m->nfds = m->fds_taken = 0;
+    m->cut = false;
     uint8_t version = msg_get_u8(m);
     uint8_t reserved = msg_get_u8(m);
     m->type = msg_get_u16(m);
@@ -234,7 +236,7 @@ int msg_get_fd(struct msg_in *m) {
 }
 
 int msg_end(const struct msg_in *m) {
-    return m->err || m->at != m->n || m->fds_taken != m->nfds ? ERR_PEER : 0;
+    return m->err || m->cut || m->at != m->n || m->fds_taken != m->nfds ? ERR_PEER : 0;
 }
 
 void msg_close_fds(struct msg_in *m) {

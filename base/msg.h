@@ -7,7 +7,8 @@
  * fields, then ask msg_end() once. A malformed message is an error to report (ERR_PEER), never a reason to end the process:
  * whoever receives it closes that peer and says so.
  *
- * Descriptors travel by SCM_RIGHTS; they arrive with CLOEXEC, and a message whose descriptors were cut off is refused.
+ * Descriptors travel by SCM_RIGHTS; they arrive with CLOEXEC. Of a message whose descriptors were cut off, since the receiver may have no
+ * more, none is there, and it is malformed; what is in it can be read all the same, to say so to whom it is about.
  */
 #ifndef BASE_MSG_H
 #define BASE_MSG_H
@@ -56,10 +57,11 @@ struct msg_in {
     int err;
     int fds[MSG_FDS_MAX]; /* the reader's, who closes those it does not take (msg_close_fds) */
     size_t nfds, fds_taken;
+    bool cut; /* descriptors are lost: msg_get_fd and msg_end fail */
 };
 
-/* Receives one message into `memory` (MSG_MAX bytes serve for all). 0; ERR_AGAIN; ERR_EOF; ERR_PEER (cut off, unknown version,
- * descriptors lost; those that came are closed); ERR_IO. */
+/* Receives one message into `memory` (MSG_MAX bytes serve for all). 0; ERR_AGAIN; ERR_EOF; ERR_PEER (cut off, or of an unknown
+ * version; descriptors that came are closed); ERR_IO. */
 int msg_recv(int fd, struct msg_in *m, void *memory, size_t cap) MUST_CHECK;
 
 /* Reads a message from bytes at hand, without descriptors (tests, fuzzing, queues). */

@@ -298,7 +298,7 @@ static bool box_has_room(const struct box *box) {
     const struct engine *engine = box->engine;
     const struct engine_limits *limits = &engine->config.limits;
     size_t left = engine->nconns < limits->connections ? limits->connections - engine->nconns : 0;
-    bool alone = !engine->boxes->next;
+    bool alone = !engine->config.shared && !engine->boxes->next;
     return left && box->nconns < limits->sandbox_connections && (alone || box->nconns < left);
 }
 

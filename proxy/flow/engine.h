@@ -77,6 +77,7 @@ struct engine_config {
     struct recorder *recorder;
     struct slice ca_pem; /* exeat's root, for exeat.internal/ca.pem; copied */
     bool log_query;      /* values of queries are recorded: the operator has asked for them */
+    bool shared;         /* more than one sandbox may come: the first leaves room */
 };
 
 /* 0, ERR_NOMEM or ERR_IO. The cache of leaves (ca/leaf.h) asks `vault` for certificates; the reserve descriptor for EMFILE is

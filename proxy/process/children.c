@@ -101,6 +101,7 @@ static int on_ready(struct child *child, struct msg_in *m) {
         msg_put_slice(&begin, pem);
         msg_put_u8(&begin, c->prepared->config->log_query);
         msg_put_u64(&begin, c->prepared->config->push_memory);
+        msg_put_u8(&begin, c->prepared->config->kind == CONFIG_SERVE);
         int r = children_send_workers(c, &begin);
         if (r == 0)
             c->ops->keeper_ready(c->arg, pem, hash);

@@ -20,7 +20,8 @@
  *     IPC_ADD_VARIABLE    str name, str value: of the few variables that a worker reads (HTTPS_PROXY …)
  *     IPC_ROOTS           fd the host's roots, fd further roots (PEM, sealed). It takes a while to read them: this comes before the
  *                         keeper is ready, after the three above
- *     IPC_START           str ca.pem, u8 1 if values of queries are recorded, u64 bytes that looking through a push may take
+ *     IPC_START           str ca.pem, u8 1 if values of queries are recorded, u64 bytes that looking through a push may take,
+ *                         u8 1 if more than one sandbox may come
  *     IPC_SANDBOX         u64 sandbox, str name, fd policy (a bundle, sealed), fd names (netns/names.h), fd why (proxy/record/why.h),
  *                         fd limits (proxy/flow/limits.h), fd shown (proxy/flow/shown.h), u32 n,
  *                         n × (u8 enum ipc_listener, fd socket)

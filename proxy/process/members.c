@@ -250,6 +250,10 @@ static int admit(struct member *m, struct slice build, int namespace, const stru
 }
 
 static int on_join(struct member *m, struct msg_in *in) {
+    if (in->cut) {
+        refuse(m, "exeat: the service has no descriptor left for a sandbox (ulimit -n)");
+        return 0;
+    }
     struct wanted wanted = {.n = 0};
     struct slice build = msg_get_slice(in);
     int namespace = msg_get_fd(in);
@@ -269,6 +273,10 @@ static int on_join(struct member *m, struct msg_in *in) {
 
 static int on_sandbox(struct member *m, struct msg_in *in) {
     struct msg_out out;
+    if (in->cut) {
+        refuse(m, "exeat: the service has no descriptor left for the sandbox (ulimit -n)");
+        return 0;
+    }
     msg_begin(&out, msg_room.out, sizeof msg_room.out, IPC_SANDBOX);
     msg_put_u64(&out, m->id);
     msg_put_str(&out, m->name);

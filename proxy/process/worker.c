@@ -185,24 +185,18 @@ static int make_upstream(struct worker_process *w, struct errmsg *msg) {
     return w->upstream ? 0 : errmsg_set(msg, ERR_NOMEM, "out of memory");
 }
 
-static int make_engine(struct worker_process *w, struct slice ca_pem, bool log_query, uint64_t push_memory,
-                       struct errmsg *msg) {
+/* `config` has what the supervisor has told. */
+static int make_engine(struct worker_process *w, struct engine_config *config, struct errmsg *msg) {
     w->recorder = recorder_new(w->role.base, w->scribe_fd, w->ring_fd, on_scribe_gone, w);
     w->scribe_fd = w->ring_fd = -1;
     w->expire = event_new(w->role.base, -1, 0, on_expire, w);
     if (!w->recorder || !w->expire || vault_client_new(send_to_keeper, w, &w->vault) < 0)
         return errmsg_set(msg, ERR_NOMEM, "out of memory");
-    struct engine_config config = {
-        .base = w->role.base,
-        .vault = w->vault,
-        .upstream = w->upstream,
-        .recorder = w->recorder,
-        .ca_pem = ca_pem,
-        .log_query = log_query,
-        .limits = w->limits,
-    };
-    config.limits.push_memory = push_memory;
-    return engine_new(&config, &w->engine, msg);
+    config->base = w->role.base;
+    config->vault = w->vault;
+    config->upstream = w->upstream;
+    config->recorder = w->recorder;
+    return engine_new(config, &w->engine, msg);
 }
 
 static int failed(struct worker_process *w, struct errmsg *msg) {
@@ -229,13 +223,15 @@ static int load_roots(struct worker_process *w, struct msg_in *m) {
 }
 
 static int start(struct worker_process *w, struct msg_in *m) {
-    struct slice ca_pem = msg_get_slice(m);
-    bool log_query = msg_get_u8(m);
-    uint64_t push_memory = msg_get_u64(m);
+    struct engine_config config = {.limits = w->limits};
+    config.ca_pem = msg_get_slice(m);
+    config.log_query = msg_get_u8(m);
+    config.limits.push_memory = msg_get_u64(m);
+    config.shared = msg_get_u8(m);
     struct errmsg msg = {""};
     if (msg_end(m) < 0 || !w->upstream || !w->keeper.ops || w->scribe_fd < 0)
         return ERR_PEER;
-    if (make_engine(w, ca_pem, log_query, push_memory, &msg) < 0)
+    if (make_engine(w, &config, &msg) < 0)
         return failed(w, &msg);
     int r = role_ready_plain(&w->role, CONFINE_WORKER);
     if (r == 0 && (r = vault_ask_marks(w->vault, 0)) == ERR_EOF)

@@ -186,6 +186,11 @@ int worker_add_sandbox(struct worker_process *w, struct msg_in *m) {
     s->worker = w;
     s->id = msg_get_u64(m);
     struct slice name = msg_get_slice(m);
+    if (m->cut && !m->err) {
+        uint64_t id = s->id;
+        free(s);
+        return answer(w, id, "no descriptor is left for it in a worker (ulimit -n)");
+    }
     int fds[FD_COUNT];
     for (size_t i = 0; i < FD_COUNT; i++)
         fds[i] = msg_get_fd(m);

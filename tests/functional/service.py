@@ -344,6 +344,57 @@ def what_is_malformed_ends_one_and_not_the_service():
 
 
 @tap.test
+def descriptors_that_run_out_are_one_sandbox_s_trouble():
+    """Who finds none left is told so, and those who are there stay; when they have gone there is room again."""
+    with exeat.Service(few_files=120) as service:
+        first = exeat.Sandbox(None, ": > began; until test -e go; do sleep 0.05; done; curl -s -o /dev/null -w '%{http_code}' http://x.test/", service=service)
+        others = [exeat.Sandbox(None, ": > began; until test -e go; do sleep 0.05; done", service=service) for _ in range(25)]
+        try:
+            roles.began(first)
+            tap.eventually(lambda: all(o.process.poll() is not None or os.path.exists(os.path.join(o.home, "began")) for o in others))
+            tap.eventually(lambda: any(o.process.poll() is not None for o in others))
+            for sandbox in others + [first]:
+                work.write(os.path.join(sandbox.home, "go"), "")
+            ended = [o.wait() for o in others]
+            turned_away = [r for r in ended if r.code]
+            tap.ok(0 < len(turned_away) < len(others), [r.code for r in ended])
+            for r in turned_away:
+                tap.equal(r.code, 125)
+                tap.contains(r.err, "descriptor")
+                tap.contains(r.err, "ulimit -n")
+            tap.equal(first.wait().out, "403")
+        finally:
+            for sandbox in others + [first]:
+                work.end(sandbox.process)
+        tap.equal(exeat.run(None, "echo in", service=service).out, "in\n")
+        tap.equal(service.stop().code, 0)
+
+
+@tap.test
+def one_that_holds_all_it_can_leaves_room(t):
+    """Connections of one sandbox, as many as it gets, are not all that there may be: another one begins, and is served."""
+    service, _ = serving(t, few_files=200)
+    holds = t.use(exeat.Sandbox(None, ["python3", "-c", HOLDS], service=service))
+    tap.eventually(lambda: service.decisions(code="connections"))
+    r = exeat.run("allow GET https://a.test/**\n", "curl -sS https://a.test/", service=service)
+    tap.equal((r.code, r.out), (0, "ok"))
+    tap.equal(holds.process.poll(), None)
+
+
+HOLDS = """
+import socket, time
+held = []
+while True:
+    try:
+        c = socket.create_connection(("x.test", 80), timeout=5)
+        c.sendall(b"GET / HTTP/1.1\\r\\nHost: x.test\\r\\n")
+        held.append(c)
+    except OSError:
+        time.sleep(0.05)
+"""
+
+
+@tap.test
 def many_come_and_go_at_once(t):
     """Four at a time, on two workers; each gets what is its own, and nothing of them is left."""
     service, _ = serving(t, workers=2)

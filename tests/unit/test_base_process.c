@@ -91,6 +91,41 @@ static void messages_have_limits(void **state) {
     close(pair[1]);
 }
 
+/* Who may have no more of them gets none of a message's, and what it says all the same. */
+static void descriptors_that_are_lost(void **state) {
+    (void)state;
+    int pair[2];
+    static uint8_t memory[MSG_MAX];
+    uint8_t space[64];
+    struct rlimit files, few;
+    struct msg_in in;
+    struct msg_out out;
+    assert_int_equal(msg_pair(pair), 0);
+    msg_begin(&out, space, sizeof space, 7);
+    msg_put_u32(&out, 77);
+    for (int i = 0; i < 3; i++)
+        msg_put_fd(&out, pair[0]);
+    assert_int_equal(msg_send(pair[0], &out), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    int next = dup(pair[0]); /* the lowest that is free, and one more */
+    few = (struct rlimit){(rlim_t)next + 1, files.rlim_max};
+    close(next);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int r = msg_recv(pair[1], &in, memory, sizeof memory);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(r, 0);
+    assert_true(in.cut);
+    assert_int_equal(in.nfds, 0);
+    assert_int_equal(msg_get_u32(&in), 77);
+    assert_int_equal(msg_end(&in), ERR_PEER);
+    assert_int_equal(msg_get_fd(&in), -1);
+    int free_again = dup(pair[0]); /* what came was closed */
+    assert_int_equal(free_again, next);
+    close(free_again);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 static void descriptors_travel(void **state) {
     (void)state;
     int pair[2];
@@ -294,6 +329,7 @@ int main(void) {
         cmocka_unit_test(messages_survive_or_fail),
         cmocka_unit_test(messages_have_limits),
         cmocka_unit_test(descriptors_travel),
+        cmocka_unit_test(descriptors_that_are_lost),
         cmocka_unit_test(secrets),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(the_heap_gives_back),

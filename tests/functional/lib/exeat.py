@@ -15,6 +15,7 @@ import datetime
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -167,7 +168,8 @@ def _serving(home, user, vault, redis, state, workers, log, upstream_ca, resolve
 class Service:
     """`exeat serve`, which is ready when this is made. Use as a context manager."""
 
-    def __init__(self, *, vault=None, redis=None, workers=None, upstream_ca=(), resolve=(), flags=(), user=None, env=None):
+    def __init__(self, *, vault=None, redis=None, workers=None, upstream_ca=(), resolve=(), flags=(), user=None, env=None,
+                 few_files=None):
         self.home = work.folder("home.", user=_user(user), mode=0o700)
         self.state = os.path.join(self.home, "state")
         self.log = os.path.join(self.home, "decisions.jsonl")
@@ -177,7 +179,8 @@ class Service:
         self.began = time.monotonic()
         with open(self.errors, "wb") as errors:
             self.process = work.popen(args + list(flags), user=_user(user), cwd=self.home, env=environment(self.home, env),
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                                      preexec_fn=few_files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few_files, few_files))))
         while not os.path.exists(self.socket):
             if self.process.poll() is not None or time.monotonic() > self.began + 60:
                 work.end(self.process)
@@ -198,6 +201,9 @@ class Service:
     def wait(self, timeout=30):
         """Its end, which somebody has brought about."""
         self.process.wait(timeout)
+        for word in ("Sanitizer", "runtime error"):
+            if word in self.err():
+                raise AssertionError(self.err())
         return Result(self.process.returncode, b"", self.err().encode(), self.log, self.home, time.monotonic() - self.began)
 
     def stop(self):
