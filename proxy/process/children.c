@@ -198,15 +198,28 @@ static bool draining_worker(const struct children *c) {
     return false;
 }
 
+static int give_time(struct children *c) {
+    static const struct timeval limit = {CHILDREN_END_MS / 1000, CHILDREN_END_MS % 1000 * 1000};
+    return event_add(c->deadline, &limit);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+    struct children *c = arg;
+    (void)fd;
+    (void)what;
+    log_warn(CHILDREN_LATE);
+    c->ops->ended(c->arg);
+}
+
 /* Next step of draining: scribe and keeper end when all workers have said their last. */
 static void drain_on(struct children *c) {
-    if (!c->draining)
+    if (!c->draining || !c->deadline)
         return;
     if (!running(c, ROLE_WORKER) && !running(c, ROLE_SCRIBE) && !running(c, ROLE_KEEPER)) {
         c->ops->ended(c->arg);
         return;
     }
-    c->ops->going(c->arg);
+    give_time(c);
     if (draining_worker(c))
         return;
     for (size_t i = 0; i < c->n; i++)
@@ -295,6 +308,11 @@ void children_drain(struct children *c) {
     if (c->draining)
         return;
     c->draining = true;
+    c->deadline = event_new(c->base, -1, 0, on_deadline, c);
+    if (!c->deadline || give_time(c) < 0) {
+        c->ops->ended(c->arg);
+        return;
+    }
     for (size_t i = 0; i < c->n; i++)
         if (c->list[i].role == ROLE_WORKER)
             child_tell_end(&c->list[i]);
@@ -340,6 +358,9 @@ void children_kill(struct children *c) {
                 close(c->peers[i][which]);
         ring_free(c->rings[i]);
     }
+    if (c->deadline)
+        event_free(c->deadline);
+    c->deadline = NULL;
     c->base = NULL;
     c->n = 0;
 }

@@ -57,8 +57,8 @@ struct children_ops {
     void (*keeper_ready)(void *arg, struct slice ca_pem, uint32_t ca_hash);
     void (*ready)(void *arg);                    /* all are confined */
     void (*failed)(void *arg, const char *text); /* lines for the user. May come more than once */
-    void (*going)(void *arg); /* after children_drain: one has ended, and others have not */
-    void (*ended)(void *arg); /* … none is left */
+    /* after children_drain: none is left, or those that are take too long, which was told then. May come more than once */
+    void (*ended)(void *arg);
     /* of a worker: it can't take that sandbox; or nothing of it is left there, after IPC_SANDBOX_END, each says once */
     void (*sandbox_refused)(void *arg, uint64_t id, struct slice why);
     void (*sandbox_ended)(void *arg, uint64_t id);
@@ -71,9 +71,10 @@ struct children {
     const struct children_ops *ops;
     void *arg;
     size_t n;
-    bool draining;      /* children_drain was called */
-    bool failed;        /* `failed` was called */
-    unsigned followers; /* scribes in place of one that died, which it has been tried to start */
+    bool draining;          /* children_drain was called */
+    struct event *deadline; /* … for the next one to end */
+    bool failed;            /* `failed` was called */
+    unsigned followers;     /* scribes in place of one that died, which it has been tried to start */
     int peers[CONFIG_WORKERS_MAX][2]; /* the workers' ends to keeper and scribe, until handed over; -1 */
     /* for their records; kept for a scribe that follows on one that died */
     struct ring *rings[CONFIG_WORKERS_MAX];
@@ -94,7 +95,12 @@ int children_send_workers(struct children *c, const struct msg_out *m);
 int children_send_keeper(struct children *c, const struct msg_out *m);
 int children_send_scribe(struct children *c, const struct msg_out *m);
 
-/* Lets workers end, then the scribe, then the keeper; `ended` follows. */
+/* For all to end. On a machine that is too busy (a thousand sandboxes end together) each role that does end gives the others as much
+ * again: what workers have said is not lost for want of the processor. */
+#define CHILDREN_END_MS 4800
+#define CHILDREN_LATE   "the last decisions may not have been written: not all could be ended within 5 s"
+
+/* Lets workers end, then the scribe, then the keeper; `ended` follows, at once where memory is short. */
 void children_drain(struct children *c);
 
 /* SIGKILL to all that run, and waits for them. Safe at any time, also when nothing was started. */

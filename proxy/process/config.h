@@ -17,6 +17,8 @@
 #define CONFIG_PUSH_MIB    256
 #define CONFIG_PUSH_MAX    65536 /* MiB */
 
+#define STATUS_FAILED 125 /* exit status when exeat itself fails */
+
 /* Of an option that may be repeated. (What is used of it comes first, here and below: pages that nobody has touched are none.) */
 struct config_list {
     size_t n;

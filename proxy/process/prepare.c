@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "netns/doctor.h"
 #include "netns/names.h"
@@ -297,13 +298,24 @@ int prepare(const struct config *config, struct prepared *p, struct buf *out) {
     return r;
 }
 
-void prepare_settle(struct prepared *p) {
+static void on_settle(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    (void)arg;
+    heap_settle();
+}
+
+void prepare_settle(struct prepared *p, struct event_base *base) {
+    static const struct timeval rest = {.tv_usec = HEAP_SETTLE_MS * 1000};
     policy_free(p->sandbox.policy);
     p->sandbox.policy = NULL;
-    vault_free(p->vault);
-    p->vault = NULL;
+    if (p->config->kind != CONFIG_SERVE) { /* which tells whoever joins what is not in it */
+        vault_free(p->vault);
+        p->vault = NULL;
+    }
     buf_release(&p->vault_text);
     buf_release(&p->extra);
+    (void)event_base_once(base, -1, EV_TIMEOUT, on_settle, NULL, &rest);
 }
 
 void prepare_release(struct prepared *p) {

@@ -7,6 +7,8 @@
 #ifndef PROXY_PROCESS_PREPARE_H
 #define PROXY_PROCESS_PREPARE_H
 
+#include <event2/event.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "ca/bundle.h"
@@ -51,8 +53,9 @@ struct prepared {
 int prepare(const struct config *config, struct prepared *p, struct buf *out);
 void prepare_release(struct prepared *p);
 
-/* Gives back what only a start needs, policy, vault and texts among it, once the command runs: it may be most of the heap. */
-void prepare_settle(struct prepared *p);
+/* Gives back what only a start needs, policy and texts among it, and the vault but for a service, once that is over: it may be most of
+ * the heap, which goes back to the system in a while (base/heap.h). */
+void prepare_settle(struct prepared *p, struct event_base *base);
 
 /* Reads the host's roots: apart, for it takes as long as all of the above, and neither keeper nor init waits for them. 0, ERR_LIMIT,
  * ERR_NOMEM or ERR_IO. */

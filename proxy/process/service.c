@@ -10,13 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/heap.h"
 #include "base/log.h"
 #include "proxy/process/children.h"
 #include "proxy/process/members.h"
 #include "proxy/process/service_socket.h"
 #include "proxy/process/signals.h"
-#include "proxy/process/supervisor.h"
 
 #define ACCEPT_BURST 32
 #define ACCEPT_MS    200 /* after descriptors ran out */
@@ -42,7 +40,7 @@ struct service {
     struct members members;
     struct buf ca_pem;
     int lock, fd;
-    struct event *joining, *retry, *deadline;
+    struct event *joining, *retry;
     enum service_phase phase;
     int status;
 };
@@ -54,21 +52,11 @@ static void enter(struct service *s, enum service_phase phase) {
 
 /* --- the end ---------------------------------------------------------------------------------------------------------- */
 
-static const struct timeval end_limit = {SUPERVISOR_END_MS / 1000, SUPERVISOR_END_MS % 1000 * 1000};
-
 static void over(struct service *s) {
     if (s->phase == SERVICE_OVER)
         return;
     enter(s, SERVICE_OVER);
     event_base_loopbreak(s->base);
-}
-
-static void on_deadline(evutil_socket_t fd, short what, void *arg) {
-    (void)fd;
-    (void)what;
-    log_warn("the last decisions may not have been written: not all could be ended within %d s",
-             (SUPERVISOR_END_MS + 999) / 1000);
-    over(arg);
 }
 
 static void end(struct service *s, int status) {
@@ -83,17 +71,10 @@ static void end(struct service *s, int status) {
     }
     /* who has joined ends its sandbox; what is under way in it is recorded by the workers at their end */
     members_close(&s->members);
-    s->deadline = event_new(s->base, -1, 0, on_deadline, s);
-    if (!served || !s->deadline || event_add(s->deadline, &end_limit) < 0)
+    if (!served)
         over(s);
     else
         children_drain(&s->children);
-}
-
-static void on_going(void *arg) {
-    struct service *s = arg;
-    if (s->deadline)
-        event_add(s->deadline, &end_limit);
 }
 
 static void on_ended(void *arg) {
@@ -103,14 +84,14 @@ static void on_ended(void *arg) {
 /* A role can't work, or is gone. What follows from the first failure is not told too. */
 static void on_failed(void *arg, const char *text) {
     struct service *s = arg;
-    if (s->phase >= SERVICE_ENDING && s->status == SUPERVISOR_FAILED)
+    if (s->phase >= SERVICE_ENDING && s->status == STATUS_FAILED)
         return;
     size_t n = strlen(text);
     fprintf(stderr, "%s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
     if (s->phase == SERVICE_SERVING && s->members.n)
         fprintf(stderr, "exeat: the sandboxes are ended, since they have no way out without it\n");
-    s->status = SUPERVISOR_FAILED;
-    end(s, SUPERVISOR_FAILED);
+    s->status = STATUS_FAILED;
+    end(s, STATUS_FAILED);
 }
 
 /* --- joining ---------------------------------------------------------------------------------------------------------- */
@@ -157,15 +138,7 @@ static void on_keeper_ready(void *arg, struct slice ca_pem, uint32_t ca_hash) {
     s->members.ca_hash = ca_hash;
 }
 
-static void on_settle(evutil_socket_t fd, short what, void *arg) {
-    (void)fd;
-    (void)what;
-    (void)arg;
-    heap_settle();
-}
-
 static void on_ready(void *arg) {
-    static const struct timeval soon = {.tv_usec = HEAP_SETTLE_MS * 1000};
     struct service *s = arg;
     struct errmsg msg;
     if (s->phase != SERVICE_STARTING)
@@ -180,7 +153,7 @@ static void on_ready(void *arg) {
             enter(s, SERVICE_SERVING);
     }
     if (s->phase == SERVICE_SERVING) {
-        (void)event_base_once(s->base, -1, EV_TIMEOUT, on_settle, NULL, &soon);
+        prepare_settle(&s->prepared, s->base);
         if (s->config->verbosity != IPC_QUIET)
             fprintf(stderr, "exeat: serving; run sandboxes by: exeat run --service --state %s ...\n",
                     s->prepared.state_dir);
@@ -209,7 +182,6 @@ static const struct children_ops children_ops = {
     .keeper_ready = on_keeper_ready,
     .ready = on_ready,
     .failed = on_failed,
-    .going = on_going,
     .ended = on_ended,
     .sandbox_refused = on_refused,
     .sandbox_ended = on_sandbox_ended,
@@ -243,21 +215,21 @@ static int serve(struct service *s) {
     s->base = event_base_new();
     if (!s->base || signals_start(s->base, on_signal, s) < 0) {
         log_error("the event loop can't be made");
-        return SUPERVISOR_FAILED;
+        return STATUS_FAILED;
     }
     s->members.base = s->base;
     if (start(s, &msg) < 0) {
         log_error("%s", msg.text);
-        return SUPERVISOR_FAILED;
+        return STATUS_FAILED;
     }
     while (s->phase != SERVICE_OVER)
         if (event_base_loop(s->base, EVLOOP_ONCE) != 0)
             break;
-    return s->phase == SERVICE_OVER ? s->status : SUPERVISOR_FAILED;
+    return s->phase == SERVICE_OVER ? s->status : STATUS_FAILED;
 }
 
 static void service_release(struct service *s) {
-    struct event *events[] = {s->joining, s->retry, s->deadline};
+    struct event *events[] = {s->joining, s->retry};
     members_close(&s->members);
     children_kill(&s->children);
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
@@ -277,7 +249,7 @@ static void service_release(struct service *s) {
 int service_run(struct config *config) {
     static struct service s;
     s.config = config;
-    s.status = SUPERVISOR_FAILED;
+    s.status = STATUS_FAILED;
     s.lock = s.fd = -1;
     s.members.prepared = &s.prepared;
     s.members.children = &s.children;
@@ -287,7 +259,7 @@ int service_run(struct config *config) {
     struct buf text;
     buf_init(&text, PREPARE_TEXT_MAX);
     buf_init(&s.ca_pem, CA_BUNDLE_MAX);
-    int status = SUPERVISOR_FAILED;
+    int status = STATUS_FAILED;
     if (prepare(config, &s.prepared, &text) < 0)
         fwrite(buf_slice(&text).p, 1, buf_len(&text), stderr);
     else

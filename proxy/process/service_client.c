@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/version.h"
+#include "proxy/process/children.h"
 #include "proxy/process/handover.h"
 #include "proxy/process/service_socket.h"
 #include "proxy/process/service_wire.h"
@@ -92,9 +93,12 @@ static void on_closed(struct channel *channel, int err) {
 static const struct channel_ops client_ops = {on_message, on_closed};
 
 static void on_limit(evutil_socket_t fd, short what, void *arg) {
+    struct service_client *c = arg;
     (void)fd;
     (void)what;
-    client_left(arg, "exeat: the service does not answer");
+    if (c->state == CLIENT_LEAVING)
+        log_warn(CHILDREN_LATE);
+    client_left(c, c->state == CLIENT_LEAVING ? NULL : "exeat: the service does not answer");
 }
 
 static int ask(struct service_client *c, struct errmsg *msg) {
@@ -147,7 +151,9 @@ int service_open(struct service_client *c, const struct sandbox_listeners *liste
 }
 
 void service_leave(struct service_client *c) {
-    if (c->state == CLIENT_OPEN && channel_send_type(&c->channel, SERVICE_LEAVE) == 0)
+    static const struct timeval limit = {CHILDREN_END_MS / 1000, CHILDREN_END_MS % 1000 * 1000};
+    if (c->state == CLIENT_OPEN && event_add(c->limit, &limit) == 0 &&
+        channel_send_type(&c->channel, SERVICE_LEAVE) == 0)
         client_enter(c, CLIENT_LEAVING);
     else
         client_left(c, NULL);

@@ -42,7 +42,7 @@ struct service_client {
     const struct service_client_ops *ops;
     void *arg;
     struct channel channel;
-    struct event *limit; /* until it has joined */
+    struct event *limit; /* until it has joined, and until it has left */
 };
 
 /* `c` is zero; `p` is CONFIG_JOIN's, whose `hidden` is filled in before `joined`. 0, or an error with a message: no service is there …
@@ -53,7 +53,8 @@ int service_join(struct service_client *c, struct event_base *base, struct prepa
 /* Hands the sandbox over to the workers; the descriptors stay the caller's. 0; ERR_EOF: `failed` follows, with the reason; another error. */
 int service_open(struct service_client *c, const struct sandbox_listeners *listeners) MUST_CHECK;
 
-/* Nothing runs in the sandbox any more. `left` follows; at once, if there is no service any more. */
+/* Nothing runs in the sandbox any more. `left` follows; at once, if there is no service any more, and in CHILDREN_END_MS at the latest,
+ * which is told then. */
 void service_leave(struct service_client *c);
 
 void service_client_release(struct service_client *c);

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/heap.h"
 #include "base/log.h"
 #include "netns/doctor.h"
 #include "proxy/process/cage.h"
@@ -48,7 +47,7 @@ struct supervisor {
     bool made;            /* … and waits for sandbox_exec */
     bool confined;        /* all roles are */
     struct event *making; /* until it is made */
-    struct event *sandbox_event, *deadline;
+    struct event *sandbox_event;
     enum phase phase;
     int status; /* exit status, once decided */
 };
@@ -69,8 +68,6 @@ static void say(const char *text) {
 
 /* --- the end -------------------------------------------------------------------------------------------------------- */
 
-static const struct timeval end_limit = {SUPERVISOR_END_MS / 1000, SUPERVISOR_END_MS % 1000 * 1000};
-
 /* After this nothing of the sandbox is left, and the terminal is ours. Once is enough. */
 static void clear_away(struct supervisor *s) {
     if (!s->sandboxed)
@@ -89,15 +86,6 @@ static void over(struct supervisor *s) {
     event_base_loopbreak(s->base);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg) {
-    struct supervisor *s = arg;
-    (void)fd;
-    (void)what;
-    log_warn("the last decisions may not have been written: not all could be ended within %d s",
-             (SUPERVISOR_END_MS + 999) / 1000);
-    over(s);
-}
-
 /* The one way to the end. The sandbox is ended first: whatever happened, nothing in it runs on. The roles end while the kernel clears it
  * away. */
 static void end(struct supervisor *s, int status) {
@@ -112,9 +100,8 @@ static void end(struct supervisor *s, int status) {
         event_del(s->sandbox_event);
     if (s->sandboxed)
         sandbox_kill(&s->sandbox);
-    s->deadline = event_new(s->base, -1, 0, on_deadline, s);
     /* where no command ran there is nothing to be recorded, and nobody to wait for */
-    if (!started || !s->deadline || event_add(s->deadline, &end_limit) < 0)
+    if (!started)
         over(s);
     else if (joins(s))
         service_leave(&s->client);
@@ -126,12 +113,6 @@ static void end(struct supervisor *s, int status) {
 static void finish(struct supervisor *s, int status) {
     end(s, status);
     clear_away(s);
-}
-
-static void on_going(void *arg) {
-    struct supervisor *s = arg;
-    if (s->deadline)
-        event_add(s->deadline, &end_limit);
 }
 
 static void on_ended(void *arg) {
@@ -148,13 +129,13 @@ static void on_left(void *arg) {
 /* A role can't work, or is gone. What follows from the first failure is not told too. */
 static void on_failed(void *arg, const char *text) {
     struct supervisor *s = arg;
-    if (s->phase >= PHASE_ENDING && s->status == SUPERVISOR_FAILED)
+    if (s->phase >= PHASE_ENDING && s->status == STATUS_FAILED)
         return;
     bool running = s->phase == PHASE_RUNNING;
     /* first the end of the sandbox, then words about it */
     if (s->phase == PHASE_ENDING)
-        s->status = SUPERVISOR_FAILED;
-    finish(s, SUPERVISOR_FAILED);
+        s->status = STATUS_FAILED;
+    finish(s, STATUS_FAILED);
     say(text);
     if (running)
         say("exeat: the sandbox was ended, since it has no way out without it");
@@ -183,7 +164,7 @@ static void on_sandbox(evutil_socket_t fd, short what, void *arg) {
             log_error("%s: %s", s->config->sandbox.argv[0], strerror(event.value));
             break;
         case SANDBOX_GONE:
-            finish(s, SUPERVISOR_FAILED);
+            finish(s, STATUS_FAILED);
             log_error("the sandbox's first process is gone, and all others with it");
             break;
         }
@@ -250,7 +231,7 @@ static void say_why(int err, const struct errmsg *msg) {
 }
 
 static void no_sandbox(struct supervisor *s, int err, const struct errmsg *msg) {
-    finish(s, SUPERVISOR_FAILED);
+    finish(s, STATUS_FAILED);
     say_why(err, msg);
 }
 
@@ -266,20 +247,6 @@ static int run_command(struct supervisor *s, struct errmsg *msg) {
     return sandbox_exec(&s->sandbox, msg);
 }
 
-static void on_settle(evutil_socket_t fd, short what, void *arg) {
-    (void)fd;
-    (void)what;
-    (void)arg;
-    heap_settle();
-}
-
-/* What only a start needs goes, which may be most of the heap. */
-static void settle(struct supervisor *s) {
-    static const struct timeval rest = {.tv_usec = HEAP_SETTLE_MS * 1000};
-    prepare_settle(&s->prepared);
-    (void)event_base_once(s->base, -1, EV_TIMEOUT, on_settle, NULL, &rest);
-}
-
 /* No listener leaves this process before all roles are confined. */
 static void run_if_ready(struct supervisor *s) {
     struct errmsg msg = {""};
@@ -288,11 +255,11 @@ static void run_if_ready(struct supervisor *s) {
     int r = run_command(s, &msg);
     if (r == 0) {
         enter(s, PHASE_RUNNING);
-        settle(s);
+        prepare_settle(&s->prepared, s->base);
     }
     if (r == 0 || !msg.text[0]) /* a worker is gone: on_failed follows with the reason */
         return;
-    finish(s, SUPERVISOR_FAILED);
+    finish(s, STATUS_FAILED);
     log_error("%s", msg.text);
 }
 
@@ -383,7 +350,6 @@ static const struct children_ops children_ops = {
     .keeper_ready = on_keeper_ready,
     .ready = on_ready,
     .failed = on_failed,
-    .going = on_going,
     .ended = on_ended,
     .sandbox_refused = on_refused,
     .sandbox_ended = on_sandbox_ended,
@@ -459,17 +425,17 @@ static int supervise(struct supervisor *s) {
     s->base = event_base_new();
     if (!s->base || signals_start(s->base, on_signal, s) < 0) {
         log_error("the event loop can't be made");
-        return SUPERVISOR_FAILED;
+        return STATUS_FAILED;
     }
     terminal_note();
     if (start(s, &msg) < 0) {
         log_error("%s", msg.text);
-        return SUPERVISOR_FAILED;
+        return STATUS_FAILED;
     }
     while (s->phase != PHASE_OVER)
         if (event_base_loop(s->base, EVLOOP_ONCE) != 0)
             break;
-    return s->phase == PHASE_OVER ? s->status : SUPERVISOR_FAILED;
+    return s->phase == PHASE_OVER ? s->status : STATUS_FAILED;
 }
 
 static void supervisor_release(struct supervisor *s) {
@@ -481,8 +447,6 @@ static void supervisor_release(struct supervisor *s) {
         event_free(s->making);
     if (s->sandbox_event)
         event_free(s->sandbox_event);
-    if (s->deadline)
-        event_free(s->deadline);
     signals_stop();
     if (s->base)
         event_base_free(s->base);
@@ -494,13 +458,13 @@ int supervisor_run(struct config *config, const struct sandbox_inherit *inherit)
     static struct supervisor s;
     s.config = config;
     s.inherit = inherit;
-    s.status = SUPERVISOR_FAILED;
+    s.status = STATUS_FAILED;
     /* not to be read by others of the same user: environment, descriptors, memory */
     prctl(PR_SET_DUMPABLE, 0);
     umask(077);
     struct buf text;
     buf_init(&text, PREPARE_TEXT_MAX);
-    int status = SUPERVISOR_FAILED;
+    int status = STATUS_FAILED;
     if (prepare(config, &s.prepared, &text) < 0)
         fwrite(buf_slice(&text).p, 1, buf_len(&text), stderr);
     else

@@ -14,11 +14,6 @@
 #include "netns/sandbox.h"
 #include "proxy/process/config.h"
 
-#define SUPERVISOR_FAILED 125 /* exit status when exeat itself fails */
-/* For all to end after the command has. On a machine that is too busy (a thousand sandboxes end together) each role that does end gives
- * the others as much again: what workers have said is not lost for want of the processor. */
-#define SUPERVISOR_END_MS 4800
-
 /* Runs one sandbox; returns the program's exit status. Prints what the user must know. */
 int supervisor_run(struct config *config, const struct sandbox_inherit *inherit);
 
