@@ -166,10 +166,9 @@ static int get_wanted(struct msg_in *m, struct wanted *w) {
         return ERR_NOMEM;
     for (; w->n < n; w->n++) {
         struct slice name = msg_get_slice(m);
-        if (m->err)
-            return ERR_PEER;
-        if (name.n)
-            memcpy(at, name.p, name.n);
+        if (m->err || name.n == 0 || name.n > VAULT_NAME_MAX || memchr(name.p, 0, name.n))
+            return ERR_PEER; /* the keeper would not go on with us */
+        memcpy(at, name.p, name.n);
         at[name.n] = 0;
         w->names[w->n] = at;
         at += name.n + 1;
@@ -200,13 +199,24 @@ static const char *warning(const struct prepared *p, const struct wanted *w) {
                  "carry one will be refused";
 }
 
+static void put_joined(const struct members *all, const char *warn, struct msg_out *out) {
+    msg_begin(out, msg_room.out, sizeof msg_room.out, SERVICE_JOINED);
+    msg_put_slice(out, all->ca_pem);
+    msg_put_u32(out, all->ca_hash);
+    msg_put_str(out, warn);
+    hidden_put(&all->prepared->hidden, out);
+}
+
+bool members_possible(const struct members *all) {
+    const struct wanted wanted = {.n = 1};
+    struct msg_out out;
+    put_joined(all, warning(all->prepared, &wanted), &out);
+    return out.err == 0;
+}
+
 static int send_joined(struct member *m, const char *warn) {
     struct msg_out out;
-    msg_begin(&out, msg_room.out, sizeof msg_room.out, SERVICE_JOINED);
-    msg_put_slice(&out, m->all->ca_pem);
-    msg_put_u32(&out, m->all->ca_hash);
-    msg_put_str(&out, warn);
-    hidden_put(&m->all->prepared->hidden, &out);
+    put_joined(m->all, warn, &out);
     return channel_send(&m->channel, &out);
 }
 

@@ -29,6 +29,9 @@ struct members {
     LIST_HEAD(members_bucket, member) buckets[MEMBERS_BUCKETS];
 };
 
+/* Whether there is room in a message for what each is told who joins: the paths of a large vault may be too long for that. */
+bool members_possible(const struct members *all);
+
 /* `fd`, a connection, is taken in every case. 0; ERR_LIMIT or ERR_NOMEM: it is closed. */
 int members_take(struct members *all, int fd);
 

@@ -143,6 +143,12 @@ static void on_ready(void *arg) {
     struct errmsg msg;
     if (s->phase != SERVICE_STARTING)
         return;
+    if (!members_possible(&s->members)) {
+        on_failed(s, "exeat: the vault has more files and variables than a service can tell of to whoever "
+                     "joins: their names may "
+                     "take 60,000 bytes");
+        return;
+    }
     s->fd = service_listen(s->prepared.state_dir, s->prepared.state_fd, &s->lock, &msg);
     if (s->fd >= 0) {
         s->joining = event_new(s->base, s->fd, EV_READ | EV_PERSIST, on_joining, s);
