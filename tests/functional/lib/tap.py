@@ -14,6 +14,7 @@ returns, is skipped when it calls tap.skip(reason), and fails on any exception. 
 (120 s unless @tap.test(timeout=...) says otherwise). Whatever a failing test noted with tap.note() is
 printed with it. `python3 test.py WORD` runs only the tests that have WORD in their names.
 """
+import atexit
 import contextlib
 import inspect
 import os
@@ -176,7 +177,8 @@ def main():
     for number, (name, function, timeout) in enumerate(chosen, 1):
         failed += not _run_one(number, name, function, timeout)
     sys.stdout.flush()
-    # Threads of helpers that are still in a blocking call are no reason to wait.
+    # Threads of helpers that are still in a blocking call are no reason to wait; what was made goes all the same.
     if threading.active_count() > 1:
+        atexit._run_exitfuncs()
         os._exit(1 if failed else 0)
     sys.exit(1 if failed else 0)
