@@ -171,10 +171,10 @@ static void box_cut(struct box *box) {
 
 static void box_free(struct box *box) {
     box_close_listeners(box);
-    event_del(&box->drain.timer);
     box_cut(box);
     engine_reap(box->engine);
     upstream_pool_free(box->pool);
+    event_del(&box->drain.timer); /* what ended just now may have made it active */
     io_memory_drop(box->memory);
     *box->link = box->next;
     if (box->next)

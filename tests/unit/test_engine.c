@@ -179,12 +179,37 @@ static void listeners_are_taken_in_failure_too(void **state) {
     world_close(&w);
 }
 
+static void count(void *arg) {
+    ++*(int *)arg;
+}
+
+/* Its end waits for a request that is under way; whoever removes it meanwhile is not told of it. */
+static void one_that_is_removed_is_not_waited_for(void **state) {
+    struct world w;
+    int told = 0;
+    (void)state;
+    world_open(&w, 64);
+    add_sandbox(&w, 0);
+    assert_true(comes_in(&w, 0));
+    assert_int_equal(send(w.clients[0], "GET", 3, 0), 3);
+    while (buf_len(&w.engine->boxes->conns->in) == 0)
+        event_base_loop(w.rig.base, EVLOOP_NONBLOCK);
+    engine_drain_sandbox(w.engine, 0, 60000, count, &told);
+    event_base_loop(w.rig.base, EVLOOP_NONBLOCK);
+    assert_int_equal(w.engine->nconns, 1);
+    engine_remove_sandbox(w.engine, 0);
+    event_base_loop(w.rig.base, EVLOOP_NONBLOCK);
+    assert_int_equal(told, 0);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_leaves_as_much_as_it_takes),
         cmocka_unit_test(alone_it_gets_all),
         cmocka_unit_test(a_crowd_gets_less_of_the_kernel),
         cmocka_unit_test(listeners_are_taken_in_failure_too),
+        cmocka_unit_test(one_that_is_removed_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, make_roots, free_roots);
 }
