@@ -11,7 +11,7 @@
 #include "base/msg.h"
 #include "vault/vault.h"
 
-#define HIDDEN_MAX 1024 /* of a kind */
+#define HIDDEN_MAX (VAULT_CREDENTIALS_MAX + 2) /* of a kind: a source each, the vault's file, a log */
 
 /* Lists of strings, each ended by NULL; NULL: none. Zero is a good beginning. */
 struct hidden {

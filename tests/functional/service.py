@@ -309,6 +309,14 @@ def a_vault_that_is_too_large_for_a_message_starts_nothing():
 
 
 @tap.test
+def a_vault_of_many_is_no_hindrance():
+    names = ["n%d" % i for i in range(2000)]
+    vault = "".join("credential %s\n    for https://a.test\n    from env ONE_TOKEN\n    inject bearer\n" % name for name in names)
+    with exeat.Service(vault=vault, env=TOKENS) as service:
+        tap.equal(exeat.run("allow GET https://a.test/ with n1999\n", "echo in", service=service).out, "in\n")
+
+
+@tap.test
 def another_user_s_is_not_joined():
     if not work.is_root() or exeat.as_user() == "root":
         tap.skip("there is one user here alone")
