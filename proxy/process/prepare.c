@@ -19,6 +19,7 @@
 #include "proxy/record/why.h"
 #include "proxy/process/sources.h"
 #include "proxy/process/state.h"
+#include "vault/wire.h"
 
 #define BUNDLE_MAX (64u << 20) /* of a policy with all its files */
 
@@ -104,12 +105,18 @@ static int prepare_vault(struct prepared *p, struct buf *out) {
 /* With a vault at hand a credential that it does not have is a slip of the pen. Without one, a request that would be lent the
  * credential is refused, and says so. */
 static int check_credentials(const struct prepared *p, struct buf *out) {
+    size_t n = policy_credential_count(p->sandbox.policy);
+    struct errmsg msg;
     int r = 0;
-    for (size_t i = 0; p->vault && i < policy_credential_count(p->sandbox.policy); i++) {
+    if (n > VAULT_GRANT_MAX) {
+        r = errmsg_set(&msg, ERR_LIMIT, "the policy lends %zu credentials, and a sandbox can be lent %d", n,
+                       VAULT_GRANT_MAX);
+        return complain(out, r, &msg);
+    }
+    for (size_t i = 0; p->vault && i < n; i++) {
         const char *name = policy_credential(p->sandbox.policy, i);
         if (vault_has(p->vault, slice_str(name)))
             continue;
-        struct errmsg msg;
         r = errmsg_set(&msg, ERR_NOTFOUND,
                        "the policy lends credential '%s', which is not in %s: add 'credential %s' there, or "
                        "take 'with %s' out of the policy",

@@ -159,6 +159,16 @@ def a_policy_that_lends_credentials_warns_where_there_is_no_vault():
 
 
 @tap.test
+def a_policy_that_lends_more_than_a_sandbox_can_be_lent_starts_nothing():
+    """With a service, too, which is not even asked."""
+    policy = "".join("allow GET https://a%d.test/ with c%d\n" % (i, i) for i in range(513))
+    refused(exeat.run(policy, "echo it ran"), "the policy lends 513 credentials, and a sandbox can be lent 512")
+    with exeat.Service() as service:
+        refused(exeat.run(policy, "echo it ran", service=service), "the policy lends 513 credentials")
+        tap.equal(exeat.run(policy[policy.index("\n") + 1:], "echo it ran", service=service).out, "it ran\n")
+
+
+@tap.test
 def a_host_without_roots_is_warned_of_if_something_may_leave():
     without = {"SSL_CERT_FILE": work.write(os.path.join(work.folder("roots.", mode=0o755), "none.pem"), "")}
     r = exeat.run(ALLOW, "echo it ran", env=without)
