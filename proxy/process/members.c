@@ -283,6 +283,7 @@ static int on_join(struct member *m, struct msg_in *in) {
 
 static int on_sandbox(struct member *m, struct msg_in *in) {
     struct msg_out out;
+    struct errmsg msg;
     if (in->cut) {
         refuse(m, "exeat: the service has no descriptor left for the sandbox (ulimit -n)");
         return 0;
@@ -294,7 +295,11 @@ static int on_sandbox(struct member *m, struct msg_in *in) {
         return ERR_PEER;
     member_enter(m, MEMBER_OPEN);
     int r = children_send_workers(m->all->children, &out);
-    return r == ERR_EOF ? 0 : r; /* without a worker the service ends */
+    if (r < 0 && r != ERR_EOF) { /* without a worker the service ends */
+        errmsg_set(&msg, r, "the service can't hand it to its workers: %s", err_text(r));
+        members_refused(m->all, m->id, slice_str(msg.text));
+    }
+    return 0;
 }
 
 static int on_message(struct channel *c, struct msg_in *in) {
@@ -316,8 +321,7 @@ static int on_message(struct channel *c, struct msg_in *in) {
 static void on_closed(struct channel *c, int err) {
     struct member *m = c->arg;
     if (err != ERR_EOF)
-        log_warn("sandbox %s: what it is run by does not keep to the protocol: %s",
-                 m->name[0] ? m->name : "(none)", err_text(err));
+        log_warn("sandbox %s is ended: %s", m->name[0] ? m->name : "(no name yet)", err_text(err));
     member_end(m);
 }
 
