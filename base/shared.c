@@ -31,6 +31,7 @@ static int make(const char *name, size_t size, struct shared *out, struct errmsg
     return map(fd, size, out, msg);
 }
 
+/* The memory is all that is needed: descriptors are few, where one process has many sandboxes. */
 static int attach(int fd, size_t size, struct shared *out, struct errmsg *msg) {
     struct stat st;
     /* without the seals the other side could cut the file, and reading would be a SIGBUS */
@@ -39,12 +40,18 @@ static int attach(int fd, size_t size, struct shared *out, struct errmsg *msg) {
             close(fd);
         return errmsg_set(msg, ERR_PEER, "not one of ours");
     }
-    return map(fd, size, out, msg);
+    int r = map(fd, size, out, msg);
+    if (r == 0) {
+        close(fd);
+        out->fd = -1;
+    }
+    return r;
 }
 
 static void unmap(struct shared *s) {
     munmap(s->p, s->size);
-    close(s->fd);
+    if (s->fd >= 0)
+        close(s->fd);
 }
 
 int shared_hold(int fd, const char *name, const char *what, size_t bytes, size_t size, struct shared **out,

@@ -14,7 +14,7 @@
 struct shared {
     void *p;
     size_t size;
-    int fd; /* to hand to other processes */
+    int fd; /* to hand to other processes; -1 where another process made it */
 };
 
 #define SHARED_NEW (-2) /* instead of a descriptor; -1 is none */
@@ -25,8 +25,8 @@ struct shared {
  * *out is the struct's first member, the caller's for shared_free. `name` shows in /proc alone, `what` begins the message.
  * 0; ERR_IO or ERR_NOMEM; ERR_PEER: the descriptor is none of ours.
  *
- * Whoever uses it shows four functions to others: X_new, X_attach (what another process made), X_fd (borrowed, to hand to
- * other processes) and X_free, which accepts NULL.
+ * Whoever uses it shows four functions to others: X_new, X_attach (what another process made), X_fd (of what this one made; borrowed, to
+ * hand to other processes) and X_free, which accepts NULL.
  */
 int shared_hold(int fd, const char *name, const char *what, size_t bytes, size_t size, struct shared **out,
                 struct errmsg *msg);

@@ -63,7 +63,8 @@ static void make_engine(void) {
     check(resolver_new(base, &resolving, &up.resolver, NULL) == 0, "resolver");
     check(ring_new(&ring, NULL) == 0 && msg_pair(pair) == 0, "a scribe");
     check(vault_client_new(no_keeper, NULL, &config.vault) == 0, "a keeper");
-    check((config.recorder = recorder_new(base, pair[0], ring_fd(ring), NULL, NULL)) != NULL, "recorder");
+    check((config.recorder = recorder_new(base, pair[0], dup(ring_fd(ring)), NULL, NULL)) != NULL,
+          "recorder");
     check((config.upstream = upstream_new(&up)) != NULL, "upstream");
     engine_limits_default(&config.limits);
     check(engine_new(&config, &engine, NULL) == 0, "engine");

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -149,12 +150,25 @@ static void a_spoilt_memory_does_no_harm(void **state) {
     assert_null(other);
 }
 
+/* A worker has one of these, and three of their like, for each of its sandboxes. */
+static void what_another_made_takes_no_descriptor(void **state) {
+    (void)state;
+    struct errmsg msg;
+    struct why *other;
+    int fd = dup(why_fd(two[0]));
+    assert_int_equal(why_attach(fd, &other, &msg), 0);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_int_equal(why_fd(other), -1);
+    why_free(other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_asks_what_another_has_decided, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_asked_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_oldest_are_forgotten_and_none_is_mixed_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_spoilt_memory_does_no_harm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_another_made_takes_no_descriptor, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
