@@ -65,10 +65,17 @@ int service_connect(const char *state_dir, struct errmsg *msg) {
     if (address(state_dir, &a, msg) < 0)
         return -1;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
-        connect(fd, (struct sockaddr *)&a, sizeof a) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
+    bool there = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
+                 connect(fd, (struct sockaddr *)&a, sizeof a) == 0;
+    if (there && !service_same_user(fd))
+        errmsg_set(
+            msg, ERR_DENIED,
+            "the service at %s is another user's, which would see all that the sandbox sends: start one "
+            "of your own by 'exeat serve', with another --state",
+            a.sun_path);
+    else if (there && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
         return fd;
-    if (errno == ENOENT || errno == ECONNREFUSED)
+    else if (errno == ENOENT || errno == ECONNREFUSED)
         errmsg_set(msg, ERR_NOTFOUND,
                    "no service works with %s: start one by 'exeat serve', with the same --state, or run "
                    "without --service",

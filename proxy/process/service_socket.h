@@ -1,6 +1,7 @@
 /*
  * Where a service is found: a unix socket in the state directory, which is covered in every sandbox that works with that directory.
- * Who may connect is the user who serves, from the user namespace that the service is in.
+ * Who may join is the user who serves, from the user namespace that the service is in; and nobody joins a service of another user's, which
+ * could be there where others may write to the directory.
  */
 #ifndef PROXY_PROCESS_SERVICE_SOCKET_H
 #define PROXY_PROCESS_SERVICE_SOCKET_H
@@ -21,10 +22,10 @@ int service_listen(const char *state_dir, int state_fd, int *lock, struct errmsg
 /* Takes the socket's name away. */
 void service_unlisten(int state_fd);
 
-/* A connection, non-blocking, or -1 with a message for the user. */
+/* A connection to a service of this user's, non-blocking, or -1 with a message for the user. */
 int service_connect(const char *state_dir, struct errmsg *msg);
 
-/* Whether who connected is the same user. */
+/* Whether the other end is the same user's. */
 bool service_same_user(int fd);
 
 /* This process's user namespace, or -1 with errno; and whether a descriptor is just that. */

@@ -323,11 +323,42 @@ def another_user_s_is_not_joined():
     with exeat.Service() as service:
         r = exeat.run(None, "true", service=service, user="root")
         tap.equal(r.code, 125)
-        tap.contains(r.err, "the service is another user's")
+        tap.contains(r.err, "%s is another user's" % service.socket)
+        (kind, words), = ask(service.socket, [join()])
+        tap.equal(kind, REFUSED)
+        tap.contains(words, "the service is another user's")
         tap.contains(service.err(), "another user has tried to join")
     with exeat.Service(user="root") as service:
         r = exeat.run(None, "true", service=service)
         tap.equal(r.code, 125)
+
+
+# A socket in a folder where others may write, which says of each connection what it has read of it.
+LISTENS = """
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(sys.argv[1])
+s.listen()
+print("listens", flush=True)
+print(s.accept()[0].recv(65536), flush=True)
+"""
+
+
+@tap.test
+def another_user_s_is_told_nothing():
+    if not work.is_root() or exeat.as_user() == "root":
+        tap.skip("there is one user here alone")
+    folder = work.folder("anyone.", mode=0o777)
+    other = work.popen(["python3", "-c", LISTENS, os.path.join(folder, "service.sock")], user=exeat.as_user(),
+                       env=exeat.environment("/"), cwd="/", stdout=subprocess.PIPE)
+    try:
+        tap.equal(other.stdout.readline(), b"listens\n")
+        r = exeat.call("run", "--service", "--state", folder, "true", user="root")
+        tap.equal(r.code, 125)
+        tap.contains(r.err, "is another user's, which would see all that the sandbox sends")
+        tap.equal(other.stdout.readline(), b"b''\n")
+    finally:
+        work.end(other)
 
 
 @tap.test
