@@ -65,10 +65,10 @@ static void end(struct service *s, int status) {
     bool served = s->phase == SERVICE_SERVING;
     enter(s, SERVICE_ENDING);
     s->status = status;
-    if (served) {
+    if (s->joining)
         event_del(s->joining);
+    if (s->fd >= 0)
         service_unlisten(s->prepared.state_fd);
-    }
     /* who has joined ends its sandbox; what is under way in it is recorded by the workers at their end */
     members_close(&s->members);
     if (!served)
@@ -196,6 +196,13 @@ static const struct children_ops children_ops = {
 
 /* ------------------------------------------------------------------------------------------------------------------------ */
 
+/* A shell has a service as any job: no command of ours is to be told of that first. */
+static void leave_job_control(void) {
+    static const int stops[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+    for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++)
+        signals_leave(stops[i]);
+}
+
 static void on_signal(void *arg, int sig, pid_t from) {
     (void)from;
     if (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT)
@@ -223,6 +230,7 @@ static int serve(struct service *s) {
         log_error("the event loop can't be made");
         return STATUS_FAILED;
     }
+    leave_job_control();
     s->members.base = s->base;
     if (start(s, &msg) < 0) {
         log_error("%s", msg.text);

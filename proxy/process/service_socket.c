@@ -50,6 +50,7 @@ int service_listen(const char *state_dir, int state_fd, int *lock, struct errmsg
         listen(fd, SOMAXCONN) == 0)
         return fd;
     errmsg_errno(msg, ERR_IO, "%s", a.sun_path);
+    service_unlisten(state_fd);
     if (fd >= 0)
         close(fd);
     return -1;

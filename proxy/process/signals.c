@@ -68,12 +68,21 @@ int signals_start(struct event_base *base, signals_handler *handler, void *arg) 
     return 0;
 }
 
+static void leave(size_t i) {
+    if (state.ours[i])
+        sigaction(caught[i], &state.before[i], NULL);
+    state.ours[i] = false;
+}
+
+void signals_leave(int sig) {
+    for (size_t i = 0; i < CAUGHT; i++)
+        if (caught[i] == sig)
+            leave(i);
+}
+
 void signals_stop(void) {
-    for (size_t i = 0; i < CAUGHT; i++) {
-        if (state.ours[i])
-            sigaction(caught[i], &state.before[i], NULL);
-        state.ours[i] = false;
-    }
+    for (size_t i = 0; i < CAUGHT; i++)
+        leave(i);
     if (state.event)
         event_free(state.event);
     state.event = NULL;

@@ -11,6 +11,7 @@ import exeat
 import leftovers
 import roles
 import tap
+import term
 import work
 from pki import Pki
 from raw import Closed
@@ -198,6 +199,29 @@ def a_service_that_is_told_to_end_ends_all():
             tap.contains(r.err, "has ended")
             tap.equal(without_outcome(service, "told"), set())
             tap.ok(not os.path.exists(service.socket))
+
+
+@tap.test
+def a_shell_has_it_as_a_job(t):
+    """It is stopped from the terminal, goes on in the background, and where that may not write (stty tostop) is stopped for writing."""
+    home = work.folder("home.", user=exeat.as_user(), mode=0o700)
+    env = exeat.environment(home, {"PS1": "PS> ", "TERM": "xterm", "HISTFILE": "", "EXEAT_PROGRAM": exeat.program()})
+    shell = t.use(term.Terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"], user=exeat.as_user(), env=env, cwd=home))
+    shell.until("PS> ")
+    shell.send("$EXEAT_PROGRAM serve\n")
+    shell.until("exeat: serving")
+    shell.key("z")
+    shell.until("Stopped")
+    shell.send("bg; $EXEAT_PROGRAM run --service echo i''n\n")
+    shell.until("\nin\r\n")
+    shell.send("kill %1; wait %1; stty tostop; $EXEAT_PROGRAM serve & until jobs | grep Stop''ped; do sleep 0.1; done\n")
+    shell.until("Stopped")
+    shell.send("fg\n")
+    shell.until("exeat: serving")
+    shell.key("c")
+    shell.until("PS> ")
+    shell.send("echo status $?\n")
+    shell.until("status 0")
 
 
 @tap.test
