@@ -205,8 +205,10 @@ static int prepare_extra(struct prepared *p, struct buf *out) {
 
 int prepare_roots(struct prepared *p, struct errmsg *msg) {
     int r = ca_system_roots(&p->roots, &p->read, NULL, msg);
-    if (r == 0 && buf_len(&p->roots) == 0 && buf_len(&p->extra) == 0 &&
-        (p->config->sandbox.policies.n || p->config->kind == CONFIG_SERVE))
+    /* who joins a service speaks to no server itself */
+    bool serves =
+        p->config->kind == CONFIG_SERVE || (p->config->kind == CONFIG_RUN && p->config->sandbox.policies.n);
+    if (r == 0 && serves && buf_len(&p->roots) == 0 && buf_len(&p->extra) == 0)
         log_warn("this host has no root certificates (Debian's are in the package ca-certificates), and "
                  "--upstream-ca names none: no server's certificate will be accepted");
     return r;

@@ -175,6 +175,10 @@ def a_host_without_roots_is_warned_of_if_something_may_leave():
     tap.equal((r.code, r.out), (0, "it ran\n"))
     tap.contains(r.err, "ca-certificates")
     tap.equal(exeat.run(None, "true", env=without).err, "")
+    with exeat.Service(env=without) as service:
+        tap.contains(service.err(), "ca-certificates")
+    with exeat.Service() as service:  # whose roots count
+        tap.equal(exeat.run(ALLOW, "true", env=without, service=service).err, "")
 
 
 @tap.test
