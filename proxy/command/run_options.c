@@ -152,7 +152,7 @@ const struct option_row run_rows[] = {
      "~/.local/state/exeat)"},
     {0, "time-limit", "WHAT=TIME", take_time_limit,
      "how long peers may take for their part; may be repeated\nDefaults:" TIME_LIMITS_HELP},
-    {0, "workers", "N", take_workers, "processes that serve the sandbox (default: 1)"},
+    {0, "workers", "N", take_workers, "processes that take connections (default: 1)"},
     {0, "push-memory", "MIB", take_push_memory,
      "memory for looking through one push, where a rule needs that (default: 256)"},
     {'q', "quiet", NULL, take_quiet,

@@ -1,5 +1,6 @@
 /*
- * The state directory: ca.pem, ca-key.pem and, unless --log says otherwise, decisions.jsonl. Nothing else is ever left there.
+ * The state directory: ca.pem, ca-key.pem, unless --log says otherwise decisions.jsonl, and what a service has there (service_socket.h).
+ * Nothing else is ever left there.
  */
 #ifndef PROXY_PROCESS_STATE_H
 #define PROXY_PROCESS_STATE_H
