@@ -33,15 +33,16 @@ static int complain(struct buf *out, int err, const struct errmsg *msg) {
     return err;
 }
 
-/* Libraries end the process where they get no descriptor. The command gets the limits that its user has; a service, which has a
- * descriptor for each sandbox, all that it may have. */
+/* Libraries end the process where they get no descriptor. A service has one for each sandbox, and who joins it sends some to a worker that may
+ * have much to do: of those that are on their way the kernel permits each user as many as this process may have open. So both take all
+ * that they may. The command gets the limits that its user has. */
 static int check_files(const struct config *c, struct buf *out) {
     rlim_t need = FILES_OWN + FILES_PER_WORKER * c->workers;
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || (files.rlim_cur >= need && c->kind != CONFIG_SERVE))
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || (files.rlim_cur >= need && c->kind == CONFIG_RUN))
         return 0;
     if (files.rlim_max >= need) {
-        files.rlim_cur = c->kind == CONFIG_SERVE ? files.rlim_max : need;
+        files.rlim_cur = c->kind == CONFIG_RUN ? need : files.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &files) == 0)
             return 0;
     }

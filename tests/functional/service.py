@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`exeat serve` and `exeat run --service`: many sandboxes with the same processes, and each knows nothing of the others."""
 import os
+import resource
 import signal
 import socket
 import struct
@@ -452,6 +453,29 @@ def descriptors_that_run_out_are_one_sandbox_s_trouble():
                 work.end(sandbox.process)
         tap.equal(exeat.run(None, "echo in", service=service).out, "in\n")
         tap.equal(service.stop().code, 0)
+
+
+@tap.test
+def they_begin_while_a_worker_takes_none():
+    """However many: what is on its way to it is more than their own shells permit each of them to have open."""
+    with exeat.Service() as service:
+        worker = roles.of(service.pid)["worker"]
+        os.kill(worker, signal.SIGSTOP)
+        sandboxes = []
+        try:
+            for _ in range(12):
+                sandboxes.append(exeat.Sandbox(
+                    None, ": > began; until test -e go; do sleep 0.05; done; ulimit -n; curl -s -o /dev/null -w '%{http_code}' http://x.test/", service=service,
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))))
+                roles.began(sandboxes[-1])
+            os.kill(worker, signal.SIGCONT)
+            for sandbox in sandboxes:
+                work.write(os.path.join(sandbox.home, "go"), "")
+            tap.equal([sandbox.wait().out for sandbox in sandboxes], ["64\n403"] * 12)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+            for sandbox in sandboxes:
+                work.end(sandbox.process)
 
 
 @tap.test
