@@ -146,16 +146,15 @@ def a_client_that_is_killed_leaves_nothing(t):
         return len(os.listdir("/proc/%d/fd" % worker))
     before = files()
     host = leftovers.Host()
-    for _ in range(5):
-        with exeat.Sandbox(None, roles.GREEDY, service=service, name="greedy", env=leftovers.mark()) as sandbox:
-            roles.began(sandbox)
+    for name in ("greedy%d" % i for i in range(5)):
+        with exeat.Sandbox(None, roles.GREEDY, service=service, name=name, env=leftovers.mark()) as sandbox:
+            tap.eventually(lambda: service.decisions(event="verdict", sandbox=name), message="it has tried nothing")
             tap.ok(files() > before, "the worker has nothing of it")
             roles.kill(sandbox.pid)
             sandbox.process.wait(10)
         host.check()
         tap.eventually(lambda: files() == before, message="the worker has descriptors of a sandbox that is gone")
-    tap.eventually(lambda: service.decisions(event="verdict", sandbox="greedy"), message="it has tried nothing")
-    tap.eventually(lambda: not without_outcome(service, "greedy"), message="no outcome")
+        tap.eventually(lambda: not without_outcome(service, name), message="no outcome")
     work.write(os.path.join(keeps.home, "go"), "")
     tap.equal(keeps.wait().out, "ok")
 
