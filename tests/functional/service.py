@@ -270,10 +270,10 @@ def join(build=None, name="raw", credentials=()):
     return message(JOIN, text(build or exeat.build()), text(name), struct.pack("<I", len(credentials)), *map(text, credentials))
 
 
-def ask(path, sent, namespace="/proc/self/ns/user", files=()):
-    """What a service answers: the types of its messages, and what is in them, as text."""
+def ask(path, sent, namespace="/proc/self/ns/user", files=(), last=REFUSED):
+    """What a service answers, until it has said `last` or ended the connection: the types of its messages, and what is in them, as text."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as c:
-        c.settimeout(20)
+        c.settimeout(30)
         c.connect(path)
         for one in sent:
             fds = [os.open(namespace, os.O_RDONLY)] if one[2:4] == struct.pack("<H", JOIN) else [os.open(f, os.O_RDONLY) for f in files]
@@ -281,21 +281,21 @@ def ask(path, sent, namespace="/proc/self/ns/user", files=()):
             for fd in fds:
                 os.close(fd)
         got = []
-        while True:
-            c.settimeout(0.5 if got else 20)
+        while not got or got[-1][0] != last:
             try:
                 data = c.recv(65536)
-            except (TimeoutError, ConnectionError):
-                return got
+            except ConnectionError:
+                break
             if not data:
-                return got
+                break
             got.append((struct.unpack("<H", data[2:4])[0], data[4:].decode("utf-8", "replace")))
+        return got
 
 
 @tap.test
 def who_may_not_join_is_told_why():
     with exeat.Service(user="root", vault=VAULT, env=TOKENS) as service:
-        tap.equal([kind for kind, _ in ask(service.socket, [join()])], [JOINED])
+        tap.equal([kind for kind, _ in ask(service.socket, [join()], last=JOINED)], [JOINED])
         (kind, words), = ask(service.socket, [join(build="0.0 (build 0123456789abcdef)")])
         tap.equal(kind, REFUSED)
         tap.contains(words, "the service is another build (%s)" % exeat.build())
@@ -419,7 +419,7 @@ def what_is_malformed_ends_one_and_not_the_service():
             answers = ask(service.socket, wire)
             tap.ok(all(kind == JOINED for kind, _ in answers), (wire, answers))
         # what a worker can't take: no policy, no tables, no listeners
-        answers = ask(service.socket, [good, message(SANDBOX, struct.pack("<I", 1), b"\0")], files=["/dev/null"] * 6)
+        answers = ask(service.socket, [good, message(SANDBOX, struct.pack("<I", 1), b"\0")], files=["/dev/null"] * 6, last=LEFT)
         tap.equal([kind for kind, _ in answers], [JOINED, REFUSED, LEFT])
         words = answers[1][1]
         tap.contains(words, "the sandbox gets no way out: policy: ")
