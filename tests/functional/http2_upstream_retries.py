@@ -200,13 +200,14 @@ def the_reason_names_the_code_of_a_reset_and_of_a_goaway(t):
     # RFC 9113, 7
     codes = [(2, "INTERNAL_ERROR"), (8, "CANCEL"), (11, "ENHANCE_YOUR_CALM"), (14, "a code that RFC 9113 does not define"),
              (0xffffffff, "a code that RFC 9113 does not define")]
+    said = [(kind, struct.pack(">I", code)) for code, _ in codes for kind in (RST_STREAM, GOAWAY)]
     def serve(f, number):
-        code = struct.pack(">I", codes[number // 2][0])
-        if number % 2:
-            f.frame(GOAWAY, 0, 0, struct.pack(">I", f.request()) + code)
-        else:
-            f.frame(RST_STREAM, 0, f.request(), code)
-            f.connection.close()
+        while True:  # one connection for as long as the proxy likes it: to close it would race with the next request
+            stream = f.request()
+            kind, code = said.pop(0)
+            if kind == GOAWAY:
+                return f.frame(GOAWAY, 0, 0, struct.pack(">I", stream) + code)
+            f.frame(RST_STREAM, 0, stream, code)
     r, _ = against(t, serve, '''
         c = h2("a.test")
         report([c.post("/ok/%%d" %% i, b"x").status for i in range(%d)])
