@@ -226,6 +226,24 @@ def processes_of_another_user_end_with_the_test():
     tap.contains(status, "CapEff:\t0000000000000000")
 
 
+INHERITS = """
+import subprocess, sys
+sys.path.insert(0, %r)
+import tap
+@tap.test
+def ignored():
+    out = subprocess.run(["grep", "SigIgn", "/proc/self/status"], capture_output=True).stdout
+    tap.equal(int(out.split()[1], 16) & 7, 0)
+tap.main()
+"""
+
+
+@tap.test
+def in_a_shell_s_background_programs_start_as_in_the_foreground():
+    out = work.sh("sh", "-c", "trap '' HUP INT QUIT; exec python3 -c \"$1\"", "sh", INHERITS % os.path.dirname(tap.__file__))
+    tap.contains(out, "ok 1 - ignored")
+
+
 @tap.test
 def terminal(t):
     shell = t.use(term.Terminal(["sh"], rows=31, columns=97, env={"PATH": os.environ["PATH"], "PS1": "> "}))

@@ -163,8 +163,17 @@ def _run_one(number, name, function, timeout):
     return False
 
 
+def _hear_signals():
+    """What a shell's background or nohup ignores for this process is ignored here alone: programs that it starts, of which exeat leaves alone
+    what is ignored, have it as in the foreground."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
 def main():
     """Runs the tests and ends the process."""
+    _hear_signals()
     signal.signal(signal.SIGALRM, _on_alarm)
     signal.signal(signal.SIGTERM, _on_term)
     if _skip_all:
