@@ -21,16 +21,21 @@
  *   HEX_CACERTS_PATH       Elixir's hex
  *   DENO_CERT              deno: one more file of roots beside its own
  *   DENO_TLS_CA_STORE      … which come from the system too
- *   NODE_EXTRA_CA_CERTS    node, npm, yarn, bun: beside their own roots
+ *   NODE_EXTRA_CA_CERTS    node, yarn, bun: beside their own roots
+ *   npm_config_cafile      npm, node-gyp, yarn 1: in the place of node's roots and of what NODE_EXTRA_CA_CERTS adds. A line of
+ *                          the user's .npmrc (cafile=…) does the same, and only this variable goes before it
+ *   PERL_LWP_SSL_CA_FILE   perl's LWP, before HTTPS_CA_FILE and Mozilla::CA
  *   UV_SYSTEM_CERTS, UV_NATIVE_TLS   uv (new and old name): the system's roots, which SSL_CERT_FILE names
  *
  * XDG_RUNTIME_DIR stays: the directory is an empty one of the sandbox's own.
  *
  * Not set: SSL_CERT_DIR (our root is in the system's directory, by hash), JAVA_TOOL_OPTIONS (prints a line
- * at every start; the key stores are laid over instead), npm_config_cafile (npm then takes it in the place
- * of node's roots; NODE_EXTRA_CA_CERTS serves it).
+ * at every start; the key stores are laid over instead).
+ *
+ * Those of kind NAMED are set only where the caller has set them: their clients find the bundle by another way, unless such a
+ * variable leads them from it (and not every release of yarn suffers one that it does not know).
  */
-enum kind { BUNDLE, ADDITIVE, SETTING };
+enum kind { BUNDLE, ADDITIVE, SETTING, NAMED };
 static const struct {
     const char *name;
     enum kind kind;
@@ -49,6 +54,13 @@ static const struct {
     {"HTTPLIB2_CA_CERTS", BUNDLE, NULL},
     {"BUNDLE_SSL_CA_CERT", BUNDLE, NULL},
     {"HEX_CACERTS_PATH", BUNDLE, NULL},
+    {"npm_config_cafile", BUNDLE, NULL},
+    {"PERL_LWP_SSL_CA_FILE", BUNDLE, NULL},
+    {"HTTPS_CA_FILE", NAMED, NULL},
+    {"PNPM_CONFIG_CAFILE", NAMED, NULL},
+    {"YARN_CAFILE", NAMED, NULL},
+    {"YARN_HTTPS_CA_FILE_PATH", NAMED, NULL},
+    {"COMPOSER_CAFILE", NAMED, NULL},
     {"DENO_CERT", ADDITIVE, NULL},
     {"NODE_EXTRA_CA_CERTS", ADDITIVE, NULL},
     {"DENO_TLS_CA_STORE", SETTING, "system,mozilla"},
@@ -107,7 +119,6 @@ static const char *const gone[] = {
     "npm_config_https_proxy",
     "npm_config_http_proxy",
     "npm_config_noproxy",
-    "npm_config_cafile",
     "npm_config_ca",
     "PIP_PROXY",
     "CARGO_HTTP_PROXY",
@@ -148,15 +159,28 @@ void environ_free(char **env) {
     free(env);
 }
 
+/* The file that the caller named in a variable of ours, as matches() reads names; NULL if none is named. */
+static const char *named(char *const *from, size_t i) {
+    for (; *from; from++) {
+        struct slice name, value;
+        slice_cut(slice_str(*from), '=', &name, &value);
+        if (value.n && matches(name, trust[i].name))
+            return (const char *)value.p;
+    }
+    return NULL;
+}
+
+/* *out is NULL where the variable is not to be set. */
 static int trust_value(const struct environ_spec *spec, size_t i, char **out) {
-    int r;
+    /* what the user's own file added is in the bundle */
+    const char *of_user = named(spec->from, i);
+    int r = 0;
+    *out = NULL;
     if (trust[i].kind == SETTING)
         r = asprintf(out, "%s=%s", trust[i].name, trust[i].value);
-    else
+    else if (trust[i].kind != NAMED || of_user)
         r = asprintf(out, "%s=%s/%s", trust[i].name, spec->state_dir,
-                     /* what the user's own file added is in the bundle */
-                     trust[i].kind == BUNDLE || environ_get(spec->from, trust[i].name) ? "bundle.pem"
-                                                                                       : "ca.pem");
+                     trust[i].kind != ADDITIVE || of_user ? "bundle.pem" : "ca.pem");
     if (r < 0)
         *out = NULL;
     return r < 0 ? ERR_NOMEM : 0;
@@ -180,7 +204,7 @@ int environ_build(const struct environ_spec *spec, char ***out) {
     for (size_t i = 0; i < TRUST_N; i++) {
         if (trust_value(spec, i, &env[n]))
             goto short_of_memory;
-        n++;
+        n += env[n] != NULL;
     }
     if (asprintf(&env[n], "EXEAT=%s", spec->name) < 0) {
         env[n] = NULL;
@@ -205,8 +229,8 @@ const char *environ_get(char *const *env, const char *name) {
 size_t environ_roots(char *const *from, const char **paths, size_t max) {
     size_t n = 0;
     for (size_t i = 0; i < TRUST_N && n < max; i++) {
-        const char *path = trust[i].kind == SETTING ? NULL : environ_get(from, trust[i].name);
-        if (!path || !*path)
+        const char *path = trust[i].kind == SETTING ? NULL : named(from, i);
+        if (!path)
             continue;
         bool known = false;
         for (size_t k = 0; k < n; k++)

@@ -22,11 +22,16 @@ static size_t count(char **env, const char *name) {
 }
 
 static void test_trust(void **state) {
-    static const char *const from[] = {"PATH=/bin", "SSL_CERT_FILE=/corp.pem",
-                                       "NODE_EXTRA_CA_CERTS=/corp.pem", NULL};
-    static const char *const bundle[] = {"SSL_CERT_FILE",      "CURL_CA_BUNDLE",   "GIT_SSL_CAINFO",
-                                         "REQUESTS_CA_BUNDLE", "PIP_CERT",         "AWS_CA_BUNDLE",
-                                         "CARGO_HTTP_CAINFO",  "NIX_SSL_CERT_FILE"};
+    static const char *const from[] = {"PATH=/bin",
+                                       "SSL_CERT_FILE=/corp.pem",
+                                       "NODE_EXTRA_CA_CERTS=/corp.pem",
+                                       "https_ca_file=/corp.pem",
+                                       "YARN_CAFILE=",
+                                       NULL};
+    static const char *const bundle[] = {"SSL_CERT_FILE",        "CURL_CA_BUNDLE",    "GIT_SSL_CAINFO",
+                                         "REQUESTS_CA_BUNDLE",   "PIP_CERT",          "AWS_CA_BUNDLE",
+                                         "CARGO_HTTP_CAINFO",    "NIX_SSL_CERT_FILE", "npm_config_cafile",
+                                         "PERL_LWP_SSL_CA_FILE", "HTTPS_CA_FILE"};
     (void)state;
     char **env = build(from, NULL);
     for (size_t i = 0; i < sizeof bundle / sizeof *bundle; i++) {
@@ -39,6 +44,10 @@ static void test_trust(void **state) {
     assert_string_equal(environ_get(env, "PATH"), "/bin");
     assert_string_equal(environ_get(env, "EXEAT"), "box");
     assert_null(environ_get(env, "JAVA_TOOL_OPTIONS"));
+    /* what only some releases know is set for who has set it */
+    assert_null(environ_get(env, "https_ca_file"));
+    assert_null(environ_get(env, "YARN_CAFILE"));
+    assert_null(environ_get(env, "YARN_HTTPS_CA_FILE_PATH"));
     environ_free(env);
     static const char *const none[] = {NULL};
     env = build(none, NULL);
@@ -93,6 +102,10 @@ static void test_roots(void **state) {
     assert_string_equal(paths[0], "/a.pem");
     assert_string_equal(paths[1], "/b.pem");
     assert_int_equal(environ_roots((char *const *)from, paths, 1), 1);
+    /* npm takes its own in either case */
+    static const char *const capitals[] = {"npm_config_cafil=/x.pem", "NPM_CONFIG_CAFILE=/c.pem", NULL};
+    assert_int_equal(environ_roots((char *const *)capitals, paths, 8), 1);
+    assert_string_equal(paths[0], "/c.pem");
 }
 
 int main(void) {

@@ -206,14 +206,14 @@ def java(t):
     gets_hello(t, ["java", "Get.java", *URLS], home=home, timeout=100)
 
 
-def cargo_project(url):
-    """A home whose project needs a crate of the registry at `url`, and one of second.test's."""
+def cargo_project(url, more=""):
+    """A home whose project needs a crate of the registry at `url`, and one of second.test's; `more` for cargo's own file."""
     return home_with({
         "p/Cargo.toml": '[package]\nname = "p"\nversion = "0.1.0"\n[dependencies]\nleaf-pad = "1"\n'
                         'right-pad = { version = "1", registry = "other" }\n',
         "p/src/lib.rs": "", "p/.cargo/config.toml":
         '[source.crates-io]\nreplace-with = "here"\n[source.here]\nregistry = "sparse+%s/index/"\n'
-        '[registries.other]\nindex = "sparse+https://%s/index/"\n' % (url, SECOND)})
+        '[registries.other]\nindex = "sparse+https://%s/index/"\n%s' % (url, SECOND, more)})
 
 
 def cargo_environment(home):
@@ -282,6 +282,52 @@ def redis_cli(t):
 
 
 @tap.test
+def clients_that_a_file_of_the_users_has_told_whom_to_trust(t):
+    """clients that a file of the user's has told whom to trust, as in a company whose network has an authority of its own"""
+    corp = second_pki.ca
+    files = {".npmrc": "cafile=%s\nupdate-notifier=false\n" % corp, ".config/pip/pip.conf": "[global]\ncert=%s\n" % corp,
+             ".gitconfig": "[http]\n\tsslCAInfo=%s\n[http \"https://a.test\"]\n\tsslCAInfo=%s\n" % (corp, corp)}
+    clients = {"npm": "npm view pkg version --registry=https://a.test/", "git": "git ls-remote https://a.test/none.git"}
+    if has_module("pip"):
+        clients[PYTHON] = PYTHON + " -m pip download --no-input --retries 0 --index-url https://a.test/is-here/simple no-such-package"
+    for name, command in clients.items():
+        if not shutil.which(name):
+            continue
+        home = home_with(files)
+        r, origin, _ = try_client(t, command, home=home, env={"HOME": home})
+        tap.lacks(r.err.lower(), "certificate", name)
+        tap.lacks(r.err, "UNABLE_TO_VERIFY", name)
+        tap.lacks(r.err.lower(), "npm warn", name)
+        tap.ok(name == "git" and "remote: exeat" in r.err or origin.requests, "%s: %s" % (name, r))
+
+
+@tap.test
+def cargo_that_its_configuration_has_told_whom_to_trust(t):
+    work.need("cargo")
+    home = cargo_project("https://crates.a.test", '[http]\ncainfo = "%s"\n' % second_pki.ca)
+    r, origin, _ = try_client(t, ["cargo", "generate-lockfile"], env=cargo_environment(home), home=home, cwd=home + "/p", timeout=100)
+    tap.equal(r.code, 0, r)
+    tap.ok("/index/le/af/leaf-pad" in [q.target for q in origin.requests], r)
+
+
+@tap.test
+def perl_whose_environment_names_a_file_of_roots(t):
+    work.need("perl")
+    if work.sh("perl", "-MLWP::Protocol::https", "-e", "print 1", check=False) != "1":
+        tap.skip("LWP::Protocol::https is not installed")
+    for name in ("PERL_LWP_SSL_CA_FILE", "HTTPS_CA_FILE"):
+        gets_hello(t, ["perl", "-MLWP::UserAgent", "-e", "for (@ARGV) { $r = LWP::UserAgent->new->get($_); die $r->status_line unless $r->is_success;"
+                       "print $r->decoded_content }", *URLS], env={name: second_pki.ca})
+
+
+@tap.test
+def ruby(t):
+    """ruby's open-uri"""
+    work.need("ruby")
+    gets_hello(t, ["ruby", "-ropen-uri", "-e", "ARGV.each { |u| print URI.open(u).read }", *URLS])
+
+
+@tap.test
 def a_client_with_a_store_of_its_own_does_not_get_through(t):
     r, origin, _ = try_client(t, [PYTHON, "-c", "import ssl, urllib.request as u\n"
                                "u.urlopen('https://a.test/hello', context=ssl.create_default_context(cafile=%r))" % pki.ca])
@@ -298,7 +344,7 @@ def variables_name_the_roots_of_the_system_and_ours(t):
     tap.ok(int(lines[0]) > system, "SSL_CERT_FILE has %s certificates, the system %d" % (lines[0], system))
     tap.ok(int(lines[1]) > system, r)
     for name in ("CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PIP_CERT",
-                 "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE"):
+                 "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "npm_config_cafile", "PERL_LWP_SSL_CA_FILE"):
         tap.ok(any(line.startswith(name + "=/") for line in lines), "%s is not set" % name)
     tap.lacks(r.out + r.err, "ca-key", "where the authority's key is")
 
