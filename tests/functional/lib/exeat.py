@@ -213,8 +213,16 @@ class Service:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failed, *_):
         work.end(self.process)
+        if failed:
+            self._tell()
+
+    def _tell(self):
+        """With a test that failed: what there is of it."""
+        import tap
+        tap.note("$ exeat serve\n" + self.err())
+        tap.note("\n".join(json.dumps(d) for d in read_log(self.log)[-20:]))
 
 
 class Sandbox:
@@ -275,8 +283,20 @@ class Sandbox:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failed, *_):
         work.end(self.process)
+        if failed:
+            self._tell()
+
+    def _tell(self):
+        """With a test that failed: what there is of it."""
+        import tap
+        try:
+            out, err = self.process.communicate(timeout=1)
+        except (subprocess.TimeoutExpired, ValueError):
+            return
+        tap.note("$ " + " ".join(self.args[1:]))
+        tap.note(Result(self.process.returncode, out or b"", err or b"", self.log, self.home, time.monotonic() - self.began, self.cut))
 
 
 def _user(user):
