@@ -123,6 +123,7 @@ static const char *const gone[] = {
     "PIP_PROXY",
     "CARGO_HTTP_PROXY",
     "GIT_SSL_CAPATH",
+    "RES_OPTIONS",
     "EXEAT",
 };
 

@@ -5,7 +5,7 @@
  *     them at our root alone. A file that such a variable named already is not lost: the caller puts its roots into the bundle
  *     (environ_roots tells which files).
  *   - Variables that lead to something exeat keeps away are gone: agents, buses, container engines, displays, host
- *     proxies (exeat itself honours those), and those that the vault reads secrets from.
+ *     proxies and options for the host's name servers (exeat itself honours those), and those that the vault reads secrets from.
  *   - EXEAT=NAME says that this is a sandbox, and which.
  */
 #ifndef NETNS_ENVIRON_H

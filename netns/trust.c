@@ -281,7 +281,6 @@ static int trust_overlays(struct trust *t) {
     return 0;
 }
 
-/* The search list is left out on purpose: with it "github.com.corp.example" would be asked for, and answered. */
 static int names_resolver(struct trust *t) {
     char source[PATH_MAX];
     int r = stage_file(t->stage, NULL, SLICE(TRUST_RESOLV_CONF), 0444, source, t->msg);

@@ -64,6 +64,7 @@ static void test_gone(void **state) {
                                        "No_Proxy=x",
                                        "NPM_CONFIG_CAFILE=x",
                                        "npm_config_proxy=x",
+                                       "RES_OPTIONS=ndots:9",
                                        "DISPLAY=:0",
                                        "GITHUB_TOKEN=SECRET-a",
                                        "GITHUB_TOKEN_2=b",
@@ -75,10 +76,18 @@ static void test_gone(void **state) {
                                        "NVIMX=y",
                                        NULL};
     static const char *const drop[] = {"GITHUB_TOKEN", NULL};
-    static const char *const gone[] = {
-        "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST",      "https_proxy", "HTTPS_PROXY",
-        "No_Proxy",      "NPM_CONFIG_CAFILE",        "npm_config_proxy", "DISPLAY",     "GITHUB_TOKEN",
-        "NVIM"};
+    static const char *const gone[] = {"SSH_AUTH_SOCK",
+                                       "DBUS_SESSION_BUS_ADDRESS",
+                                       "DOCKER_HOST",
+                                       "https_proxy",
+                                       "HTTPS_PROXY",
+                                       "No_Proxy",
+                                       "NPM_CONFIG_CAFILE",
+                                       "npm_config_proxy",
+                                       "DISPLAY",
+                                       "GITHUB_TOKEN",
+                                       "NVIM",
+                                       "RES_OPTIONS"};
     static const char *const kept[] = {"GITHUB_TOKEN_2", "HOME", "XDG_RUNTIME_DIR", "NVIMX"};
     (void)state;
     char **env = build(from, drop);
