@@ -113,6 +113,8 @@ int msg_send(int fd, const struct msg_out *m) {
             continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
             return ERR_AGAIN;
+        if (errno == ETOOMANYREFS)
+            return ERR_LIMIT;
         return errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN ? ERR_EOF : ERR_IO;
     }
 }

@@ -181,7 +181,7 @@ class Service:
             self.process = work.popen(args + list(flags), user=_user(user), cwd=self.home, env=environment(self.home, env),
                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
                                       preexec_fn=few_files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few_files, few_files))))
-        while not os.path.exists(self.socket):
+        while "exeat: serving" not in self.err():  # the socket is there a moment before it takes anybody
             if self.process.poll() is not None or time.monotonic() > self.began + 60:
                 work.end(self.process)
                 raise AssertionError("no service: %s" % self.err())
