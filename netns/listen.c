@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netfilter_ipv4.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -99,6 +100,22 @@ fail:
 static bool is_loopback(const struct addr *a) {
     return a->sa.sa_family == AF_INET ? ntohl(a->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
                                       : IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
+}
+
+static int option(int fd, int which) {
+    int value = -1;
+    socklen_t n = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, which, &value, &n) < 0 ? -1 : value;
+}
+
+int netns_listener(int fd, int type) {
+    int domain = option(fd, SO_DOMAIN), flags = fcntl(fd, F_GETFL);
+    bool tcp = type == SOCK_STREAM;
+    if ((domain != AF_INET && domain != AF_INET6) || option(fd, SO_TYPE) != type ||
+        option(fd, SO_PROTOCOL) != (tcp ? IPPROTO_TCP : IPPROTO_UDP) ||
+        (tcp && option(fd, SO_ACCEPTCONN) != 1))
+        return ERR_PEER;
+    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? ERR_PEER : 0;
 }
 
 int netns_original_dst(int fd, struct addr *dst, bool *direct) {

@@ -173,4 +173,8 @@ int netns_init_main(int fd, const char *version);
 struct addr;
 int netns_original_dst(int fd, struct addr *dst, bool *direct) MUST_CHECK;
 
+/* What another process gave as a listener is one: a TCP socket that listens (`type`: SOCK_STREAM), or one of UDP (SOCK_DGRAM). It is made
+ * non-blocking: who waits at one that is not, waits with all that he serves. 0; ERR_PEER: it is something else. */
+int netns_listener(int fd, int type) MUST_CHECK;
+
 #endif

@@ -117,6 +117,7 @@ void policy_free(struct policy *p);
  * policy_load_bundle compiles it again and comes to the same policy; it trusts the block's framing as little as any
  * other input. It does not keep the block.
  */
+#define POLICY_BUNDLE_MAX (64u << 20) /* bytes that such a block may have */
 int policy_bundle(const struct policy *p, struct buf *out);
 int policy_load_bundle(struct slice bundle, struct policy **out, struct policy_diags *diags);
 

@@ -313,6 +313,8 @@ static void engine_on_accept(evutil_socket_t listener, short what, void *arg) {
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
                 engine_out_of_descriptors(box, listener);
+            else if (errno == EINVAL) /* it listens no more, and would be readable for ever */
+                event_del(&l->event);
             return;
         }
         if (!box_has_room(box)) {

@@ -69,7 +69,10 @@ static void on_udp(evutil_socket_t fd, short what, void *arg) {
     struct listener *l = arg;
     char question[DNS_QUERY_MAX + 1];
     uint8_t out[DNS_ANSWER_MAX];
-    (void)what;
+    if (what & EV_CLOSED) { /* whoever made it has shut it down, and it would be readable for ever */
+        event_del(l->event);
+        return;
+    }
     for (int i = 0; i < UDP_BURST; i++) {
         struct sockaddr_storage from;
         socklen_t from_len = sizeof from;
@@ -216,6 +219,8 @@ static void on_accept(evutil_socket_t fd, short what, void *arg) {
             event_del(l->event);
             event_add(l->again, &pause);
         }
+        if (errno == EINVAL) /* it listens no more, and would be readable for ever */
+            event_del(l->event);
         if (errno != EINTR && errno != ECONNABORTED)
             return;
     }
@@ -257,7 +262,7 @@ static int add_listener(struct nameserver *s, int fd, event_callback_fn callback
         listener_free(l);
         return ERR_IO;
     }
-    l->event = event_new(s->base, fd, EV_READ | EV_PERSIST, callback, l);
+    l->event = event_new(s->base, fd, EV_READ | EV_CLOSED | EV_PERSIST, callback, l);
     l->again = evtimer_new(s->base, on_again, l);
     if (!l->event || !l->again || event_add(l->event, NULL) < 0) {
         listener_free(l);

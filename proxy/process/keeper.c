@@ -85,7 +85,7 @@ static int add_peer(struct keeper_process *k, struct msg_in *m) {
 /* Reads the vault and its secrets; what is wrong with them goes into `diags`. */
 static int load_vault(struct keeper_process *k, const char *path, int text_fd, struct buf *diags) {
     struct slice text;
-    int r = memory_file_map(text_fd, &text);
+    int r = memory_file_map(text_fd, VAULT_FILE_MAX, &text);
     if (r < 0)
         return r;
     r = vault_parse(path, NULL, text, &k->vault, diags);

@@ -21,8 +21,6 @@
 #include "proxy/process/state.h"
 #include "vault/wire.h"
 
-#define BUNDLE_MAX (64u << 20) /* of a policy with all its files */
-
 /* Descriptors of the supervisor: measured, a start takes 27 and 3 a worker; what was open before has room beside them. */
 #define FILES_OWN        60
 #define FILES_PER_WORKER 4
@@ -79,7 +77,7 @@ static int prepare_policy(struct prepared_sandbox *s, struct buf *out) {
     if (r < 0)
         return r;
     struct buf bundle;
-    buf_init(&bundle, BUNDLE_MAX);
+    buf_init(&bundle, POLICY_BUNDLE_MAX);
     r = policy_bundle(s->policy, &bundle);
     if (r < 0) {
         errmsg_set(&msg, r, "policy: %s", err_text(r));

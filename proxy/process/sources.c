@@ -145,7 +145,7 @@ int memory_file(const char *name, struct slice bytes, struct errmsg *msg) {
     return fd;
 }
 
-int memory_file_map(int fd, struct slice *out) {
+int memory_file_map(int fd, size_t max, struct slice *out) {
     *out = SLICE_NONE;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & MEMORY_SEALS) != MEMORY_SEALS)
@@ -155,6 +155,8 @@ int memory_file_map(int fd, struct slice *out) {
         return ERR_IO;
     if (st.st_size == 0)
         return 0;
+    if ((uint64_t)st.st_size > max)
+        return ERR_LIMIT;
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED)
         return ERR_IO;

@@ -27,8 +27,9 @@ int sources_read(void *arg, const char *from, const char *name, struct buf *reso
 /* Bytes as a file in memory that nobody can change any more (sealed). The descriptor, or -1 and a message. */
 int memory_file(const char *name, struct slice bytes, struct errmsg *msg);
 
-/* Its bytes, mapped; works in a confined process. 0; ERR_PEER if it is not sealed; ERR_IO. */
-int memory_file_map(int fd, struct slice *out);
+/* Its bytes, mapped; works in a confined process. 0; ERR_PEER if it is not sealed; ERR_LIMIT if it has more than `max`: nothing in it
+ * need be there, so that a terabyte costs who made it nothing, and who reads it all; ERR_IO. */
+int memory_file_map(int fd, size_t max, struct slice *out);
 void memory_file_unmap(struct slice *mapped);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/secret.h"
+#include "ca/bundle.h"
 #include "ca/openssl.h"
 #include "proxy/codec/watch.h"
 #include "proxy/flow/engine.h"
@@ -161,9 +162,9 @@ static void on_scribe_gone(void *arg) {
 }
 
 static int map_roots(struct worker_process *w, int roots_fd, int extra_fd, struct errmsg *msg) {
-    int r = memory_file_map(roots_fd, &w->roots);
+    int r = memory_file_map(roots_fd, CA_BUNDLE_MAX, &w->roots);
     if (r == 0)
-        r = memory_file_map(extra_fd, &w->extra);
+        r = memory_file_map(extra_fd, CA_BUNDLE_MAX, &w->extra);
     return r < 0 ? errmsg_set(msg, r, "roots: %s", err_text(r)) : 0;
 }
 

@@ -1,11 +1,13 @@
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/ulid.h"
 #include "netns/names.h"
+#include "netns/sandbox.h"
 #include "policy/policy.h"
 #include "proxy/flow/limits.h"
 #include "proxy/flow/nameserver.h"
@@ -48,7 +50,7 @@ static int take_policy(struct worker_process *w, int fd, struct worker_policy **
     unsigned char digest[SHA256_DIGEST_LENGTH];
     struct slice bundle;
     struct worker_policy *p = w->policies;
-    int r = memory_file_map(fd, &bundle);
+    int r = memory_file_map(fd, POLICY_BUNDLE_MAX, &bundle);
     if (r < 0)
         return r;
     SHA256((const unsigned char *)bundle.p, bundle.n, digest);
@@ -106,9 +108,11 @@ static int take_listeners(struct worker_sandbox *s, struct msg_in *m, struct eng
     for (uint32_t i = 0; r == 0 && i < n; i++) {
         uint8_t kind = msg_get_u8(m);
         int fd = msg_get_fd(m);
-        if (m->err)
+        if (m->err || netns_listener(fd, kind == IPC_LISTEN_DNS_UDP ? SOCK_DGRAM : SOCK_STREAM) < 0) {
+            if (fd >= 0)
+                close(fd);
             r = ERR_PEER;
-        else if (kind == IPC_LISTEN_TCP && config->nlisteners < ENGINE_LISTENERS_MAX)
+        } else if (kind == IPC_LISTEN_TCP && config->nlisteners < ENGINE_LISTENERS_MAX)
             config->listeners[config->nlisteners++].fd = fd;
         else if (kind == IPC_LISTEN_DNS_UDP)
             r = nameserver_add_udp(s->nameserver, fd);

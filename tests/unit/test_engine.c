@@ -161,6 +161,22 @@ static void say_nothing(int severity, const char *text) {
     (void)text;
 }
 
+/* Whoever made a listener may have it still. One that is shut down is readable for ever: it is not looked at any more, and another
+ * sandbox's is. */
+static void one_that_is_shut_down(void **state) {
+    struct world w;
+    (void)state;
+    world_open(&w, 64);
+    add_sandbox(&w, 0);
+    add_sandbox(&w, 1);
+    int before = event_base_get_num_events(w.rig.base, EVENT_BASE_COUNT_ADDED);
+    assert_int_equal(shutdown(w.engine->boxes->next->listeners[0].fd, SHUT_RDWR), 0);
+    event_base_loop(w.rig.base, EVLOOP_NONBLOCK);
+    assert_int_equal(event_base_get_num_events(w.rig.base, EVENT_BASE_COUNT_ADDED), before - 1);
+    assert_true(comes_in(&w, 1));
+    world_close(&w);
+}
+
 /* A file can't be watched: the listeners behind it are closed all the same. */
 static void listeners_are_taken_in_failure_too(void **state) {
     struct world w;
@@ -208,6 +224,7 @@ int main(void) {
         cmocka_unit_test(each_leaves_as_much_as_it_takes),
         cmocka_unit_test(alone_it_gets_all),
         cmocka_unit_test(a_crowd_gets_less_of_the_kernel),
+        cmocka_unit_test(one_that_is_shut_down),
         cmocka_unit_test(listeners_are_taken_in_failure_too),
         cmocka_unit_test(one_that_is_removed_is_not_waited_for),
     };

@@ -238,10 +238,42 @@ static void tcp_back_pressure(void **state) {
     rig_close(&g);
 }
 
+/* Whoever made a listener may have it still. One that is shut down is readable for ever: it is not looked at any more, and the other goes
+ * on. */
+static void one_that_is_shut_down(void **state) {
+    static const int types[] = {SOCK_DGRAM, SOCK_STREAM};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rig g;
+        struct addr at;
+        uint8_t q[300], got[600];
+        g = (struct rig){.base = event_base_new()};
+        assert_int_equal(names_new(&g.names, NULL), 0);
+        g.server = nameserver_new(g.base, g.names, on_refused, &g);
+        int fd = listener(types[i], &at), theirs = dup(fd);
+        assert_int_equal(
+            types[i] == SOCK_DGRAM ? nameserver_add_udp(g.server, fd) : nameserver_add_tcp(g.server, fd), 0);
+        assert_int_equal(nameserver_add_udp(g.server, listener(SOCK_DGRAM, &g.udp)), 0);
+        int before = event_base_get_num_events(g.base, EVENT_BASE_COUNT_ADDED);
+        (void)shutdown(theirs, SHUT_RDWR); /* of UDP it fails, and is so all the same */
+        event_base_loop(g.base, EVLOOP_NONBLOCK);
+        assert_int_equal(event_base_get_num_events(g.base, EVENT_BASE_COUNT_ADDED), before - 1);
+        size_t n = question("a.test", 1, 7, q);
+        int client = connect_to(&g.udp, SOCK_DGRAM);
+        assert_int_equal(send(client, q + 2, n - 2, 0), n - 2);
+        event_base_loop(g.base, EVLOOP_NONBLOCK);
+        assert_true(recv(client, got, sizeof got, MSG_DONTWAIT) > 12);
+        close(client);
+        close(theirs);
+        rig_close(&g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(over_udp),  cmocka_unit_test(udp_garbage),       cmocka_unit_test(over_tcp),
-        cmocka_unit_test(tcp_limit), cmocka_unit_test(tcp_back_pressure),
+        cmocka_unit_test(over_udp),          cmocka_unit_test(udp_garbage),
+        cmocka_unit_test(over_tcp),          cmocka_unit_test(tcp_limit),
+        cmocka_unit_test(tcp_back_pressure), cmocka_unit_test(one_that_is_shut_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

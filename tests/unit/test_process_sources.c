@@ -127,19 +127,20 @@ static void a_file_in_memory_cannot_be_changed(void **state) {
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "x", 1), -1);
     assert_int_equal(ftruncate(fd, 1), -1);
-    assert_int_equal(memory_file_map(fd, &mapped), 0);
+    assert_int_equal(memory_file_map(fd, 5, &mapped), 0);
     assert_int_equal(mapped.n, 5);
     assert_memory_equal(mapped.p, "hello", 5);
     memory_file_unmap(&mapped);
+    assert_int_equal(memory_file_map(fd, 4, &mapped), ERR_LIMIT);
     close(fd);
 
     fd = memory_file("empty", SLICE_NONE, &msg);
-    assert_int_equal(memory_file_map(fd, &mapped), 0);
+    assert_int_equal(memory_file_map(fd, 5, &mapped), 0);
     assert_int_equal(mapped.n, 0);
     close(fd);
 
     fd = memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_int_equal(memory_file_map(fd, &mapped), ERR_PEER);
+    assert_int_equal(memory_file_map(fd, 5, &mapped), ERR_PEER);
     close(fd);
 }
 
