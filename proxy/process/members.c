@@ -132,6 +132,12 @@ static void refuse(struct member *m, const char *text) {
     (void)channel_send(&m->channel, &out);
 }
 
+/* Who is not let in has no business here any more: his connection ends, and nothing of him stays. */
+static int turn_away(struct member *m, const char *text) {
+    refuse(m, text);
+    return ERR_EOF;
+}
+
 void members_refused(struct members *all, uint64_t id, struct slice why) {
     struct member *m = find(all, id);
     struct errmsg msg;
@@ -230,28 +236,24 @@ static int admit(struct member *m, struct slice build, int namespace, const stru
     struct errmsg msg;
     if (m->stranger) {
         log_warn("a process of another user has tried to join");
-        refuse(m, "exeat: the service is another user's, and takes sandboxes of its own user alone");
-        return 0;
+        return turn_away(m,
+                         "exeat: the service is another user's, and takes sandboxes of its own user alone");
     }
     if (!service_same_namespace(namespace)) {
         log_warn("a process of another user namespace has tried to join");
-        refuse(
+        return turn_away(
             m,
             "exeat: the service takes nobody from another user namespace: it is for sandboxes, not for use "
             "in one");
-        return 0;
     }
     if (!slice_eq(build, slice_str(version_build))) {
         errmsg_set(&msg, ERR_UNSUPPORTED,
                    "exeat: the service is another build (%s): start it anew, or run the exeat that it is of",
                    version_build);
-        refuse(m, msg.text);
-        return 0;
+        return turn_away(m, msg.text);
     }
-    if (!known(m->all->prepared, w, &msg)) {
-        refuse(m, msg.text);
-        return 0;
-    }
+    if (!known(m->all->prepared, w, &msg))
+        return turn_away(m, msg.text);
     int r = grant(m, w);
     if (r < 0)
         return r == ERR_EOF ? 0 : r; /* without the keeper the service ends */
@@ -260,10 +262,8 @@ static int admit(struct member *m, struct slice build, int namespace, const stru
 }
 
 static int on_join(struct member *m, struct msg_in *in) {
-    if (in->cut) {
-        refuse(m, "exeat: the service has no descriptor left for a sandbox (ulimit -n)");
-        return 0;
-    }
+    if (in->cut)
+        return turn_away(m, "exeat: the service has no descriptor left for a sandbox (ulimit -n)");
     struct wanted wanted = {.n = 0};
     struct slice build = msg_get_slice(in);
     int namespace = msg_get_fd(in);
@@ -284,10 +284,8 @@ static int on_join(struct member *m, struct msg_in *in) {
 static int on_sandbox(struct member *m, struct msg_in *in) {
     struct msg_out out;
     struct errmsg msg;
-    if (in->cut) {
-        refuse(m, "exeat: the service has no descriptor left for the sandbox (ulimit -n)");
-        return 0;
-    }
+    if (in->cut)
+        return turn_away(m, "exeat: the service has no descriptor left for the sandbox (ulimit -n)");
     msg_begin(&out, msg_room.out, sizeof msg_room.out, IPC_SANDBOX);
     msg_put_u64(&out, m->id);
     msg_put_str(&out, m->name);

@@ -19,16 +19,20 @@ static void say(struct members_world *w, int fd, struct msg_out *m) {
     world_turn(w);
 }
 
-static void join(struct members_world *w, int fd, const char *name) {
+static void join_by(struct members_world *w, int fd, const char *name, const char *build, int namespace) {
     struct msg_out m;
     msg_begin(&m, memory, sizeof memory, SERVICE_JOIN);
-    msg_put_str(&m, version_build);
-    msg_put_fd(&m, w->namespace);
+    msg_put_str(&m, build);
+    msg_put_fd(&m, namespace);
     msg_put_str(&m, name);
     msg_put_u32(&m, 2);
     msg_put_str(&m, "one");
     msg_put_str(&m, "two");
     say(w, fd, &m);
+}
+
+static void join(struct members_world *w, int fd, const char *name) {
+    join_by(w, fd, name, version_build, w->namespace);
 }
 
 static void hand_over(struct members_world *w, int fd) {
@@ -182,6 +186,25 @@ static void one_that_cannot_be_handed_over_is_told_why(void **state) {
     world_close(&w);
 }
 
+/* Who has no business here can't stay, and ask again for ever. */
+static void one_that_is_turned_away_is_gone(void **state) {
+    struct members_world w;
+    (void)state;
+    world_open(&w);
+    int other = world_connect(&w), old = world_connect(&w);
+    join_by(&w, other, "s", version_build, w.nowhere);
+    hear_refusal(other, "another user namespace");
+    assert_true(is_over(other));
+    join_by(&w, old, "s", "0.0", w.namespace);
+    hear_refusal(old, "another build");
+    assert_true(is_over(old));
+    assert_int_equal(w.all.n, 0);
+    assert_int_equal(w.grants, 0);
+    close(other);
+    close(old);
+    world_close(&w);
+}
+
 static void join_as_any(struct members_world *w, int fd) {
     join(w, fd, "s");
 }
@@ -222,6 +245,7 @@ int main(void) {
         cmocka_unit_test(one_whose_socket_ends_leaves_nothing),
         cmocka_unit_test(one_that_workers_refuse_is_told_why),
         cmocka_unit_test(one_that_cannot_be_handed_over_is_told_why),
+        cmocka_unit_test(one_that_is_turned_away_is_gone),
         cmocka_unit_test(what_comes_out_of_turn_ends_one_alone),
     };
     log_setup(NULL, LOG_LEVEL_ERROR);
