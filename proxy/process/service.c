@@ -68,7 +68,7 @@ static void end(struct service *s, int status) {
     if (s->joining)
         event_del(s->joining);
     if (s->fd >= 0)
-        service_unlisten(s->prepared.state_fd);
+        service_unlisten(s->prepared.state_fd, s->lock);
     /* who has joined ends its sandbox; what is under way in it is recorded by the workers at their end */
     members_close(&s->members);
     if (!served)

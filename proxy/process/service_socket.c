@@ -44,20 +44,23 @@ int service_listen(const char *state_dir, int state_fd, int *lock, struct errmsg
     *lock = -1;
     if (address(state_dir, &a, msg) < 0 || (*lock = lock_state(state_dir, state_fd, msg)) < 0)
         return -1;
-    service_unlisten(state_fd);
+    service_unlisten(state_fd, *lock);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && chmod(a.sun_path, 0600) == 0 &&
         listen(fd, SOMAXCONN) == 0)
         return fd;
     errmsg_errno(msg, ERR_IO, "%s", a.sun_path);
-    service_unlisten(state_fd);
+    service_unlisten(state_fd, *lock);
     if (fd >= 0)
         close(fd);
     return -1;
 }
 
-void service_unlisten(int state_fd) {
-    (void)unlinkat(state_fd, SERVICE_SOCKET, 0);
+void service_unlisten(int state_fd, int lock) {
+    struct stat ours, there;
+    if (fstat(lock, &ours) == 0 && fstatat(state_fd, SERVICE_LOCK, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        ours.st_dev == there.st_dev && ours.st_ino == there.st_ino)
+        (void)unlinkat(state_fd, SERVICE_SOCKET, 0);
 }
 
 int service_connect(const char *state_dir, struct errmsg *msg) {

@@ -19,8 +19,8 @@
  * closed when all is over. A socket that a dead one left behind is taken away. */
 int service_listen(const char *state_dir, int state_fd, int *lock, struct errmsg *msg);
 
-/* Takes the socket's name away. */
-void service_unlisten(int state_fd);
+/* Takes the socket's name away, unless it is another one's by now: who takes the lock's file away takes the socket, too. */
+void service_unlisten(int state_fd, int lock);
 
 /* A connection to a service of this user's, non-blocking, or -1 with a message for the user. */
 int service_connect(const char *state_dir, struct errmsg *msg);

@@ -243,10 +243,39 @@ static void one_service_of_a_directory(void **state) {
     assert_int_equal(service_connect(dir, &msg), -1); /* it is dead */
     fd = service_listen(dir, at, &lock, &msg);
     assert_true(fd >= 0);
+    service_unlisten(at, lock);
+    assert_int_equal(fstatat(at, SERVICE_SOCKET, &st, 0), -1);
     close(fd);
     close(lock);
-    service_unlisten(at);
+    assert_int_equal(unlinkat(at, SERVICE_LOCK, 0), 0);
+    close(at);
+    rmdir(dir);
+}
+
+/* Somebody has cleared the directory of what is old: another service begins, and keeps its socket when the first one ends. */
+static void a_lock_that_was_taken_away(void **state) {
+    char dir[] = "/tmp/exeat-service.XXXXXX";
+    struct errmsg msg;
+    struct stat st;
+    int lock, other;
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = service_listen(dir, at, &lock, &msg);
+    assert_true(fd >= 0);
+    assert_int_equal(unlinkat(at, SERVICE_LOCK, 0), 0);
+    int second = service_listen(dir, at, &other, &msg);
+    assert_true(second >= 0);
+    service_unlisten(at, lock);
+    close(fd);
+    close(lock);
+    int client = service_connect(dir, &msg);
+    assert_true(client >= 0);
+    close(client);
+    service_unlisten(at, other);
     assert_int_equal(fstatat(at, SERVICE_SOCKET, &st, 0), -1);
+    close(second);
+    close(other);
     unlinkat(at, SERVICE_LOCK, 0);
     close(at);
     rmdir(dir);
@@ -258,6 +287,7 @@ int main(void) {
         cmocka_unit_test(what_is_hidden_may_be_malformed), cmocka_unit_test(files_are_collected),
         cmocka_unit_test(a_sandbox_is_passed_on),          cmocka_unit_test(names_of_sandboxes),
         cmocka_unit_test(the_namespace_is_ours_or_not),    cmocka_unit_test(one_service_of_a_directory),
+        cmocka_unit_test(a_lock_that_was_taken_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
