@@ -7,6 +7,7 @@
 #include "base/secret.h"
 
 #define TAKE_MAX 64
+#define REST_MS  20 /* the kernel has no memory for a message, though there is room */
 
 struct channel_item {
     struct channel_item *next;
@@ -31,6 +32,8 @@ static void channel_end(struct channel *c, int err) {
         event_del(c->in);
     if (c->out)
         event_del(c->out);
+    if (c->rest)
+        event_del(c->rest);
     c->ops->closed(c, err);
 }
 
@@ -63,14 +66,34 @@ static void channel_on_in(evutil_socket_t fd, short what, void *arg) {
     channel_take(arg);
 }
 
+static void channel_on_rested(evutil_socket_t fd, short what, void *arg) {
+    struct channel *c = arg;
+    (void)fd;
+    (void)what;
+    event_add(c->out, NULL);
+}
+
+/* It would be writable at once, and again and again. */
+static void channel_rest(struct channel *c) {
+    static const struct timeval rest = {.tv_usec = REST_MS * 1000};
+    if (!c->rest)
+        c->rest = evtimer_new(event_get_base(c->out), channel_on_rested, c);
+    if (c->rest && event_add(c->rest, &rest) == 0)
+        event_del(c->out);
+}
+
 static void channel_on_out(evutil_socket_t fd, short what, void *arg) {
     struct channel *c = arg;
     (void)what;
-    while (c->head) {
+    for (bool some = false; c->head; some = true) {
         struct channel_item *item = c->head;
         int r = msg_send(fd, &item->m);
-        if (r == ERR_AGAIN)
+        if (r == ERR_AGAIN && some)
             return;
+        if (r == ERR_AGAIN) {
+            channel_rest(c);
+            return;
+        }
         if (r < 0) {
             channel_end(c, r);
             return;
@@ -104,6 +127,8 @@ void channel_close(struct channel *c) {
         event_free(c->in);
     if (c->out)
         event_free(c->out);
+    if (c->rest)
+        event_free(c->rest);
     while (c->head) {
         struct channel_item *item = c->head;
         c->head = item->next;

@@ -36,6 +36,7 @@ struct channel {
     void *arg;
     uint32_t number; /* the caller's */
     struct event *in, *out;
+    struct event *rest; /* out waits for the kernel's memory; NULL: it never has */
     struct channel_item *head, **tail;
     size_t queued;
 };

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 
 #include "proxy/process/ipc.h"
 #include "proxy/process/role.h"
+#include "tests/unit/loop.h"
 
 struct seen {
     struct event_base *base;
@@ -114,6 +116,46 @@ static void a_peer_that_never_reads_is_given_up(void **state) {
     assert_true(i * 32768ull <= CHANNEL_QUEUE_MAX + (4u << 20));
     channel_close(&a);
     close(pair[1]);
+    event_base_free(base);
+}
+
+static bool no_memory; /* in the kernel, for a message */
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *h, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *h, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *h, int flags) {
+    if (!no_memory)
+        return __real_sendmsg(fd, h, flags);
+    errno = ENOBUFS;
+    return -1;
+}
+
+static bool has_come(void *arg) {
+    return ((struct seen *)arg)->next == 1;
+}
+
+/* A socket with room that takes nothing is writable for ever: it is left alone for a moment. */
+static void where_the_kernel_has_no_memory_it_rests(void **state) {
+    (void)state;
+    struct event_base *base = event_base_new();
+    struct seen seen = {.base = base};
+    struct channel a, b;
+    struct msg_out m;
+    int pair[2];
+    uint8_t memory[64];
+    assert_int_equal(msg_pair(pair), 0);
+    assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
+    assert_int_equal(channel_open(&b, base, pair[1], false, &ops, &seen), 0);
+    no_memory = true;
+    build(&m, memory, sizeof memory, 0, 8);
+    assert_int_equal(channel_send(&a, &m), 0);
+    assert_true(event_pending(a.out, EV_WRITE, NULL));
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_false(event_pending(a.out, EV_WRITE, NULL));
+    no_memory = false;
+    assert_true(loop_until(base, has_come, &seen, LOOP_PATIENCE));
+    channel_close(&a);
+    channel_close(&b);
     event_base_free(base);
 }
 
@@ -253,6 +295,7 @@ int main(void) {
         cmocka_unit_test(everything_arrives_in_order),
         cmocka_unit_test_prestate(everything_arrives_in_order, &secret),
         cmocka_unit_test(a_peer_that_never_reads_is_given_up),
+        cmocka_unit_test(where_the_kernel_has_no_memory_it_rests),
         cmocka_unit_test(a_malformed_message_ends_the_channel),
         cmocka_unit_test(what_the_reader_refuses_ends_the_channel_once),
         cmocka_unit_test(last_words_are_read),
