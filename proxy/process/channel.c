@@ -7,7 +7,8 @@
 #include "base/secret.h"
 
 #define TAKE_MAX 64
-#define REST_MS  20 /* the kernel has no memory for a message, though there is room */
+#define REST_MS                                                                                              \
+    20 /* the kernel takes no message, though there is room: it has no memory, or too many descriptors are on their way */
 
 struct channel_item {
     struct channel_item *next;
@@ -82,12 +83,18 @@ static void channel_rest(struct channel *c) {
         event_del(c->out);
 }
 
+/* ERR_AGAIN: not now. Descriptors that are on their way are counted for the user, all channels together: they come down. */
+static int send_now(int fd, const struct msg_out *m) {
+    int r = msg_send(fd, m);
+    return r == ERR_LIMIT && !m->err ? ERR_AGAIN : r;
+}
+
 static void channel_on_out(evutil_socket_t fd, short what, void *arg) {
     struct channel *c = arg;
     (void)what;
     for (bool some = false; c->head; some = true) {
         struct channel_item *item = c->head;
-        int r = msg_send(fd, &item->m);
+        int r = send_now(fd, &item->m);
         if (r == ERR_AGAIN && some)
             return;
         if (r == ERR_AGAIN) {
@@ -139,13 +146,13 @@ void channel_close(struct channel *c) {
     *c = (struct channel){.fd = -1, .ended = true};
 }
 
-static struct channel_item *item_new(const struct channel *c, const struct msg_out *m) {
+static int item_new(const struct channel *c, const struct msg_out *m, struct channel_item **out) {
     struct channel_item *item = calloc(1, sizeof *item);
     if (!item)
-        return NULL;
+        return ERR_NOMEM;
     if (c->secret ? secret_set(&item->secret, slice_make(m->p, m->n)) < 0 : !(item->plain = malloc(m->n))) {
         free(item);
-        return NULL;
+        return ERR_NOMEM;
     }
     item->m = (struct msg_out){
         .p = c->secret ? (uint8_t *)item->secret.bytes : item->plain, .n = m->n, .cap = m->n};
@@ -155,18 +162,19 @@ static struct channel_item *item_new(const struct channel *c, const struct msg_o
         int fd = fcntl(m->fds[i], F_DUPFD_CLOEXEC, 0);
         if (fd < 0) {
             item_free(item);
-            return NULL;
+            return ERR_LIMIT;
         }
         item->m.fds[item->m.nfds++] = fd;
     }
-    return item;
+    *out = item;
+    return 0;
 }
 
 int channel_send(struct channel *c, const struct msg_out *m) {
     if (c->fd < 0 || c->ended)
         return ERR_EOF;
     if (!c->head) {
-        int r = msg_send(c->fd, m);
+        int r = send_now(c->fd, m);
         if (r != ERR_AGAIN)
             return r;
     }
@@ -174,9 +182,10 @@ int channel_send(struct channel *c, const struct msg_out *m) {
         return m->err;
     if (m->n > CHANNEL_QUEUE_MAX - c->queued)
         return ERR_LIMIT;
-    struct channel_item *item = item_new(c, m);
-    if (!item)
-        return ERR_NOMEM;
+    struct channel_item *item;
+    int r = item_new(c, m, &item);
+    if (r < 0)
+        return r;
     *c->tail = item;
     c->tail = &item->next;
     c->queued += m->n;

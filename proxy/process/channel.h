@@ -49,8 +49,8 @@ void channel_close(struct channel *c);
  * then, or be closed. */
 void channel_take(struct channel *c);
 
-/* 0: sent or queued (descriptors are duplicated then). ERR_EOF, ERR_LIMIT, ERR_IO, ERR_NOMEM: it is not, and the channel is of no
- * use any more; `closed` follows from the loop. */
+/* 0: sent, or queued (descriptors are duplicated then): until there is room, or fewer of the user's descriptors are on their way. Else it
+ * is not: ERR_EOF (`closed` follows from the loop), ERR_LIMIT (too much is queued, or no descriptor is left), ERR_IO, ERR_NOMEM. */
 int channel_send(struct channel *c, const struct msg_out *m);
 
 /* A message without fields. */

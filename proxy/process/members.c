@@ -295,7 +295,8 @@ static int on_sandbox(struct member *m, struct msg_in *in) {
     int r = children_send_workers(m->all->children, &out);
     if (r < 0 && r != ERR_EOF) { /* without a worker the service ends */
         errmsg_set(&msg, r, "the service can't hand it to its workers: %s",
-                   r == ERR_LIMIT ? "too many descriptors are on their way to them (ulimit -n)" : err_text(r));
+                   r == ERR_LIMIT ? "no descriptor is left for what waits for them (ulimit -n)"
+                                  : err_text(r));
         members_refused(m->all, m->id, slice_str(msg.text));
     }
     return 0;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -119,14 +120,14 @@ static void a_peer_that_never_reads_is_given_up(void **state) {
     event_base_free(base);
 }
 
-static bool no_memory; /* in the kernel, for a message */
+static int unwilling; /* the kernel takes no message: errno */
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *h, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *h, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *h, int flags) {
-    if (!no_memory)
+    if (!unwilling)
         return __real_sendmsg(fd, h, flags);
-    errno = ENOBUFS;
+    errno = unwilling;
     return -1;
 }
 
@@ -134,28 +135,60 @@ static bool has_come(void *arg) {
     return ((struct seen *)arg)->next == 1;
 }
 
-/* A socket with room that takes nothing is writable for ever: it is left alone for a moment. */
-static void where_the_kernel_has_no_memory_it_rests(void **state) {
+/* A socket with room that takes nothing is writable for ever: it is left alone for a moment. Descriptors come with what waited. */
+static void what_the_kernel_does_not_take_now_waits(void **state) {
+    static const int whys[] = {ENOBUFS, ETOOMANYREFS};
     (void)state;
-    struct event_base *base = event_base_new();
-    struct seen seen = {.base = base};
-    struct channel a, b;
+    for (size_t i = 0; i < sizeof whys / sizeof whys[0]; i++) {
+        struct event_base *base = event_base_new();
+        struct seen seen = {.base = base};
+        struct channel a, b;
+        struct msg_out m;
+        int pair[2];
+        uint8_t memory[64];
+        assert_int_equal(msg_pair(pair), 0);
+        assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
+        assert_int_equal(channel_open(&b, base, pair[1], false, &ops, &seen), 0);
+        unwilling = whys[i];
+        build(&m, memory, sizeof memory, 0, 8);
+        assert_int_equal(channel_send(&a, &m), 0);
+        assert_true(event_pending(a.out, EV_WRITE, NULL));
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        assert_false(event_pending(a.out, EV_WRITE, NULL));
+        unwilling = 0;
+        assert_true(loop_until(base, has_come, &seen, LOOP_PATIENCE));
+        channel_close(&a);
+        channel_close(&b);
+        event_base_free(base);
+    }
+}
+
+/* What waits has descriptors of its own; where there is none left nothing of it waits. */
+static void what_waits_needs_descriptors(void **state) {
+    struct rlimit files, none;
+    struct channel a;
     struct msg_out m;
     int pair[2];
     uint8_t memory[64];
+    (void)state;
+    struct event_base *base = event_base_new();
+    struct seen seen = {.base = base};
     assert_int_equal(msg_pair(pair), 0);
     assert_int_equal(channel_open(&a, base, pair[0], false, &ops, &seen), 0);
-    assert_int_equal(channel_open(&b, base, pair[1], false, &ops, &seen), 0);
-    no_memory = true;
-    build(&m, memory, sizeof memory, 0, 8);
-    assert_int_equal(channel_send(&a, &m), 0);
-    assert_true(event_pending(a.out, EV_WRITE, NULL));
-    event_base_loop(base, EVLOOP_NONBLOCK);
-    assert_false(event_pending(a.out, EV_WRITE, NULL));
-    no_memory = false;
-    assert_true(loop_until(base, has_come, &seen, LOOP_PATIENCE));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    unwilling = ETOOMANYREFS;
+    msg_begin(&m, memory, sizeof memory, 7);
+    msg_put_fd(&m, pair[1]);
+    int r = channel_send(&a, &m);
+    unwilling = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(r, ERR_LIMIT);
+    assert_null(a.head);
     channel_close(&a);
-    channel_close(&b);
+    close(pair[1]);
     event_base_free(base);
 }
 
@@ -295,7 +328,8 @@ int main(void) {
         cmocka_unit_test(everything_arrives_in_order),
         cmocka_unit_test_prestate(everything_arrives_in_order, &secret),
         cmocka_unit_test(a_peer_that_never_reads_is_given_up),
-        cmocka_unit_test(where_the_kernel_has_no_memory_it_rests),
+        cmocka_unit_test(what_the_kernel_does_not_take_now_waits),
+        cmocka_unit_test(what_waits_needs_descriptors),
         cmocka_unit_test(a_malformed_message_ends_the_channel),
         cmocka_unit_test(what_the_reader_refuses_ends_the_channel_once),
         cmocka_unit_test(last_words_are_read),
