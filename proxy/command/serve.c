@@ -15,9 +15,8 @@ static int print_help(const struct option_row *rows, size_t n) {
         "does.\n");
     options_print(rows, n, stdout);
     puts("\n"
-         "Exit status: 0 when it was told to end (SIGTERM, SIGINT, SIGHUP, SIGQUIT), which ends the "
-         "sandboxes too;\n"
-         "125 if exeat itself fails.\n"
+         "Exit status: 0 when it was told to end (SIGTERM, SIGINT, SIGHUP, SIGQUIT), which ends the\n"
+         "sandboxes too; 125 if exeat itself fails.\n"
          "\n"
          "example: exeat serve --vault credentials --workers 4 --redis redis://127.0.0.1");
     return options_printed() ? EXIT_SUCCESS : EXIT_FAILED;
