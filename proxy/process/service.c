@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "proxy/process/children.h"
 #include "proxy/process/members.h"
+#include "proxy/process/replaced.h"
 #include "proxy/process/service_socket.h"
 #include "proxy/process/signals.h"
 
@@ -41,6 +42,7 @@ struct service {
     struct buf ca_pem;
     int lock, fd;
     struct event *joining, *retry;
+    struct replaced *replaced;
     enum service_phase phase;
     int status;
 };
@@ -203,6 +205,14 @@ static void leave_job_control(void) {
         signals_leave(stops[i]);
 }
 
+static void on_replaced(void *arg, const char *path) {
+    struct service *s = arg;
+    if (s->phase >= SERVICE_ENDING)
+        return;
+    log_error(REPLACED, path);
+    end(s, STATUS_FAILED);
+}
+
 static void on_signal(void *arg, int sig, pid_t from) {
     (void)from;
     if (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT)
@@ -210,7 +220,9 @@ static void on_signal(void *arg, int sig, pid_t from) {
 }
 
 static int start(struct service *s, struct errmsg *msg) {
-    int r = children_start(&s->children, s->base, &s->prepared, &children_ops, s, msg);
+    int r = replaced_watch(s->base, &s->prepared, on_replaced, s, &s->replaced, msg);
+    if (r == 0)
+        r = children_start(&s->children, s->base, &s->prepared, &children_ops, s, msg);
     if (r == 0 && s->prepared.vault)
         vault_wipe_env(s->prepared.vault); /* the keeper has what it needs */
     if (r == 0)
@@ -249,6 +261,7 @@ static void service_release(struct service *s) {
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         if (events[i])
             event_free(events[i]);
+    replaced_free(s->replaced);
     signals_stop();
     if (s->base)
         event_base_free(s->base);

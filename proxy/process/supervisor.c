@@ -16,6 +16,7 @@
 #include "proxy/process/handover.h"
 #include "proxy/process/ipc.h"
 #include "proxy/process/prepare.h"
+#include "proxy/process/replaced.h"
 #include "proxy/process/service_client.h"
 #include "proxy/process/signals.h"
 #include "proxy/process/terminal.h"
@@ -41,6 +42,7 @@ struct supervisor {
     struct prepared prepared;
     struct children children;     /* of its own, or … */
     struct service_client client; /* … those of a service (CONFIG_JOIN) */
+    struct replaced *replaced;    /* NULL: nothing is looked after, or a service does */
     struct cage_trust *trust;     /* until the sandbox has it */
     struct sandbox sandbox;
     bool sandboxed;       /* `sandbox` has to be released */
@@ -376,6 +378,23 @@ static void on_joined(void *arg, struct slice ca_pem, uint32_t ca_hash) {
 
 static const struct service_client_ops client_ops = {on_joined, on_failed, on_left};
 
+/* --- files of secrets ---------------------------------------------------------------------------------------------------- */
+
+static void on_replaced(void *arg, const char *path) {
+    struct supervisor *s = arg;
+    if (s->phase >= PHASE_ENDING)
+        return;
+    finish(s, STATUS_FAILED);
+    log_error(REPLACED, path);
+}
+
+/* A host that has nothing left to watch files by is no reason to have no sandbox: only who puts a file in the place of another does harm. */
+static void watch_files(struct supervisor *s) {
+    struct errmsg msg = {""};
+    if (replaced_watch(s->base, &s->prepared, on_replaced, s, &s->replaced, &msg) < 0)
+        log_warn("a secret's file that is replaced while the sandbox runs could be read in it: %s", msg.text);
+}
+
 /* --- signals ---------------------------------------------------------------------------------------------------------- */
 
 static bool deadly(int sig) {
@@ -409,6 +428,7 @@ static void hide(char *text) {
 static int start(struct supervisor *s, struct errmsg *msg) {
     if (joins(s))
         return service_join(&s->client, s->base, &s->prepared, &client_ops, s, msg);
+    watch_files(s);
     int r = children_start(&s->children, s->base, &s->prepared, &children_ops, s, msg);
     if (r == 0)
         begin_sandbox(s);
@@ -447,6 +467,7 @@ static void supervisor_release(struct supervisor *s) {
         event_free(s->making);
     if (s->sandbox_event)
         event_free(s->sandbox_event);
+    replaced_free(s->replaced);
     signals_stop();
     if (s->base)
         event_base_free(s->base);
