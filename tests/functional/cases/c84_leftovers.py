@@ -97,6 +97,8 @@ def every_signal_that_ends_it_by_either_user(t):
             r = exeat.run(POLICY, ["curl", "-s", "https://a.test/"], resolve=[server.resolve("a.test")], upstream_ca=pki.ca, user=user,
                           state=home + "/state")
             tap.equal((r.code, r.out), (0, "ok"), "the next sandbox of %s behind %s" % (user, number.name))
+            # nothing half made of the first start, which was ended in its midst
+            tap.equal(sorted(os.listdir(home + "/state")), ["ca-key.pem", "ca.pem"])
     host.check()
 
 
