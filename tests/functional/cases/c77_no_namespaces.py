@@ -66,6 +66,13 @@ def loopback_cannot_be_set_up():
 
 
 @tap.test
+def no_rules_can_be_set():
+    """Though all else of the network can be made (C78): nftables is not there, be IPv6 or not"""
+    nothing_runs(without.netfilter(), "nftables")
+    nothing_runs(without.ipv6() + without.netfilter(), "nftables")
+
+
+@tap.test
 def no_file_system_can_be_mounted():
     nothing_runs(without.mounts(), "mount namespace")
 

@@ -52,6 +52,11 @@ def netlink():
     return call(SOCKET, 16, 0xffffffff, errno.EPERM)
 
 
+def netfilter():
+    """socket(AF_NETLINK, .., NETLINK_NETFILTER) -> EPROTONOSUPPORT, as from a kernel that has no nftables. The protocol is looked at alone."""
+    return call(SOCKET, 12, 0xffffffff, errno.EPROTONOSUPPORT, index=2)
+
+
 def user_namespaces():
     return call(CLONE, 0x10000000, 0x10000000, errno.EPERM)
 
