@@ -1,5 +1,6 @@
 #include "proxy/record/recorder.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <stdlib.h>
@@ -7,17 +8,27 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "proxy/record/ring.h"
+
+/* Sandboxes are told apart by their names, as far as so many numbers can; the number stands above a message's length. */
+#define SHARES      256
+#define LENGTH_BITS 24
+#define LENGTH_MASK ((1u << LENGTH_BITS) - 1)
+
+static_assert(MSG_MAX <= LENGTH_MASK && SHARES <= 1u << (32 - LENGTH_BITS), "both have room");
 
 struct recorder {
     int fd; /* -1 once the scribe is gone: another one comes for what is in the ring */
     struct ring *ring;
     struct event *readable;
     struct event *retry;                  /* pending while something is queued */
-    struct buf queue;                     /* u32 length (ours, native) and message, over and over */
+    struct buf queue;                     /* u32 share and length (ours, native) and message, over and over */
+    uint32_t queued[SHARES];              /* bytes in it */
     uint64_t lost;                        /* ever */
     uint64_t gap_count, gap_from, gap_to; /* of the gap that is open */
+    uint32_t gap_share;                   /* of whoever lost the last one in it */
     void (*gone)(void *arg);
     void *arg;
 };
@@ -48,12 +59,17 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
         gone(gone_arg);
 }
 
-static void lose(struct recorder *c, uint64_t time_ms) {
+static uint32_t share_of(struct slice sandbox) {
+    return (uint32_t)(hash_bytes(HASH_SEED, sandbox) % SHARES);
+}
+
+static void lose(struct recorder *c, uint32_t share, uint64_t time_ms) {
     if (c->lost == 0 && c->fd >= 0) /* that it is gone is told by the supervisor */
         log_warn("the scribe does not keep up: records are being lost, and counted");
     if (c->gap_count == 0)
         c->gap_from = time_ms;
     c->gap_to = time_ms;
+    c->gap_share = share;
     c->gap_count++;
     c->lost++;
 }
@@ -64,9 +80,11 @@ static void retry_soon(struct recorder *c) {
         event_add(c->retry, &wait);
 }
 
-static bool enqueue(struct recorder *c, const void *bytes, size_t n) {
-    uint32_t length = (uint32_t)n;
+static bool enqueue(struct recorder *c, const void *bytes, size_t n, uint32_t share) {
+    uint32_t length = (uint32_t)n | share << LENGTH_BITS;
     char *room;
+    if (c->queued[share] + n > RECORDER_BYTES - buf_len(&c->queue))
+        return false;
     if (buf_reserve(&c->queue, sizeof length + n, &room)) {
         c->queue.failed = false;
         return false;
@@ -74,6 +92,7 @@ static bool enqueue(struct recorder *c, const void *bytes, size_t n) {
     memcpy(room, &length, sizeof length);
     memcpy(room + sizeof length, bytes, n);
     buf_commit(&c->queue, sizeof length + n);
+    c->queued[share] += (uint32_t)(sizeof length + n);
     retry_soon(c);
     return true;
 }
@@ -88,11 +107,11 @@ static void wake(struct recorder *c) {
 }
 
 /* Puts a message into the ring or the queue. False: it is lost. */
-static bool hand_over(struct recorder *c, const struct msg_out *m) {
+static bool hand_over(struct recorder *c, const struct msg_out *m, uint32_t share) {
     if (m->err)
         return false;
     if (buf_len(&c->queue) || ring_put(c->ring, slice_make(m->p, m->n)))
-        return enqueue(c, m->p, m->n);
+        return enqueue(c, m->p, m->n, share);
     wake(c);
     return true;
 }
@@ -108,7 +127,7 @@ static bool gap_report(struct recorder *c) {
     uint8_t memory[512];
     struct msg_out m;
     record_encode(&gap, &m, memory, sizeof memory);
-    if (!hand_over(c, &m))
+    if (!hand_over(c, &m, c->gap_share))
         return false;
     c->gap_count = 0;
     return true;
@@ -120,9 +139,12 @@ static void send_queue(struct recorder *c) {
         struct slice q = buf_slice(&c->queue);
         uint32_t length;
         memcpy(&length, q.p, sizeof length);
+        uint32_t share = length >> LENGTH_BITS;
+        length &= LENGTH_MASK;
         if (ring_put(c->ring, slice_sub(q, sizeof length, length)))
             break;
         buf_consume(&c->queue, sizeof length + length);
+        c->queued[share] -= (uint32_t)sizeof length + length;
     }
     wake(c);
 }
@@ -141,9 +163,11 @@ static void on_retry(evutil_socket_t fd, short what, void *arg) {
 struct slice recorder_send(struct recorder *c, const struct record *r) {
     struct msg_out m;
     record_encode(r, &m, message, sizeof message);
-    /* while a gap is open and can't be reported, nothing may pass it: order is kept */
-    if ((c->gap_count && !gap_report(c)) || !hand_over(c, &m))
-        lose(c, r->time_ms);
+    uint32_t share = share_of(r->sandbox);
+    /* while a gap is open and can't be reported, nothing of the same sandbox may pass it: order is kept */
+    bool behind = c->gap_count && c->gap_share == share;
+    if ((behind && !gap_report(c)) || !hand_over(c, &m, share))
+        lose(c, share, r->time_ms);
     return m.err ? SLICE_NONE : slice_make(message, m.n);
 }
 

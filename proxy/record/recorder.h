@@ -1,7 +1,8 @@
 /*
  * A worker's end of the way to the scribe. Sending never blocks and never fails: what the ring (ring.h) can't take waits in
  * a bounded queue, what the queue can't take is counted, and as soon as there is room a `gap` record (sink "channel")
- * says how many are missing.
+ * says how many are missing. Of what is free in the queue a sandbox leaves as much as it takes: one that does more than the
+ * scribe can write loses its own records, not another's.
  *
  * A decision is recorded before it is acted on: when recorder_send returns, the record is where the scribe finds it though the
  * worker die in the next moment (in the ring, or, when the scribe does not keep up, in the queue, and then it does not
@@ -17,7 +18,7 @@
 struct event_base;
 struct recorder;
 
-#define RECORDER_BYTES    (4u << 20) /* of the queue */
+#define RECORDER_BYTES    (8u << 20) /* of the queue: for one sandbox half of it */
 #define RECORDER_RETRY_MS 5          /* the queue is tried again */
 
 /* `fd` is a SOCK_SEQPACKET socket to the scribe, non-blocking, by which it is woken, and whose end is the scribe's; `ring` is a

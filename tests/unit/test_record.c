@@ -453,6 +453,44 @@ static void a_slow_scribe(void **state) {
     event_base_free(base);
 }
 
+/* One that does more than the scribe can write loses its own, also when it is not the only one. */
+static void one_that_floods(void **state) {
+    (void)state;
+    struct event_base *base = event_base_new();
+    struct reader reader = {.in_order = true};
+    recording_open(&reader.from, base, NULL, NULL);
+    struct recorder *c = reader.from.recorder;
+    struct record flood = a_record(), other = a_record(), third = a_record();
+    flood.sandbox = SLICE("flood");
+    other.sandbox = SLICE("other");
+    third.sandbox = SLICE("third");
+    for (int i = 0; i < 30000; i++)
+        recorder_send(c, &flood);
+    uint64_t lost = recorder_lost(c);
+    assert_true(lost > 0);
+    for (int i = 0; i < 1000; i++) {
+        recorder_send(c, &other);
+        recorder_send(c, &flood);
+    }
+    assert_int_equal(recorder_lost(c), lost + 1000);
+    for (int i = 0; i < 30000; i++)
+        recorder_send(c, &third);
+    lost = recorder_lost(c);
+    for (int i = 0; i < 100; i++)
+        recorder_send(c, &other);
+    assert_int_equal(recorder_lost(c), lost);
+    uint64_t left = 2 * 30000 + 2 * 1000 + 100;
+    for (int turn = 0; turn < 10000 && !recorder_empty(c); turn++) {
+        read_all(&reader);
+        loop_for(base, 2 * RECORDER_RETRY_MS);
+    }
+    read_all(&reader);
+    assert_int_equal(reader.records + reader.missing, left);
+    assert_int_equal(reader.missing, lost);
+    recording_close(&reader.from);
+    event_base_free(base);
+}
+
 static void set_flag(void *arg) {
     *(bool *)arg = true;
 }
@@ -542,21 +580,14 @@ static void options_are_shown_without_their_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(urls_hide_values),
-        cmocka_unit_test(options_are_shown_without_their_values),
-        cmocka_unit_test(urls_are_bounded),
-        cmocka_unit_test(json_has_the_keys),
-        cmocka_unit_test(lines_for_people),
-        cmocka_unit_test(lines_can_not_draw),
-        cmocka_unit_test(loudness),
-        cmocka_unit_test(fields_are_the_same),
-        cmocka_unit_test(lfs_is_told),
-        cmocka_unit_test(messages_come_back),
-        cmocka_unit_test(the_largest_fits),
-        cmocka_unit_test(hostile_messages),
-        cmocka_unit_test(a_slow_scribe),
-        cmocka_unit_test(a_dead_scribe),
-        cmocka_unit_test(a_scribe_that_sleeps),
+        cmocka_unit_test(urls_hide_values), cmocka_unit_test(options_are_shown_without_their_values),
+        cmocka_unit_test(urls_are_bounded), cmocka_unit_test(json_has_the_keys),
+        cmocka_unit_test(lines_for_people), cmocka_unit_test(lines_can_not_draw),
+        cmocka_unit_test(loudness),         cmocka_unit_test(fields_are_the_same),
+        cmocka_unit_test(lfs_is_told),      cmocka_unit_test(messages_come_back),
+        cmocka_unit_test(the_largest_fits), cmocka_unit_test(hostile_messages),
+        cmocka_unit_test(a_slow_scribe),    cmocka_unit_test(one_that_floods),
+        cmocka_unit_test(a_dead_scribe),    cmocka_unit_test(a_scribe_that_sleeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
