@@ -18,8 +18,8 @@
  * to H2_NARROW only; what was granted before can't be taken back, and the first HTTP2_WINDOW of a stream are the client's by the
  * protocol: to say less in the settings would bind those alone that heed them, and there are clients that count wrongly then.
  * The connection's window is as large as can be, and opened again as bytes come: all streams together hold
- * H2_STREAMS * HTTP2_WINDOW at most, and none waits for another. In the other direction a stream's answer waits in `out`, and its upstream is not read when that
- * holds HTTP2_HIGH bytes.
+ * H2_STREAMS * HTTP2_WINDOW at most, and none waits for another. In the other direction a stream's answer waits in `out`, and
+ * its upstream is not read when that holds HTTP2_HIGH bytes.
  */
 #ifndef PROXY_FLOW_CONN_HTTP2_H
 #define PROXY_FLOW_CONN_HTTP2_H

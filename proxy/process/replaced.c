@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 /* Of the file, and of the folder that its name is in. */
 #define FILE_EVENTS   (IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define FOLDER_EVENTS (IN_CREATE | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF | IN_ONLYDIR)
@@ -22,7 +24,7 @@ struct replaced {
     int fd;
     struct event *event;
     struct file *files;
-    size_t n;
+    size_t n, room;
     void (*is_replaced)(void *arg, const char *path);
     void *arg;
 };
@@ -68,7 +70,7 @@ static bool is_covered(int fd) {
 }
 
 static int add(struct replaced *r, const char *path, struct errmsg *msg) {
-    struct file *longer = realloc(r->files, (r->n + 1) * sizeof *r->files);
+    struct file *longer = array_room(r->files, r->n, &r->room, sizeof *r->files);
     char *copy = strdup(path);
     if (longer)
         r->files = longer;

@@ -13,12 +13,13 @@
 
 struct replaced;
 
+/* What the user is told of it; of the path. */
 #define REPLACED                                                                                             \
     "%s was replaced or taken away, and what is there now nothing covers in a sandbox: it ends. Write into " \
-    "such a "                                                                                                \
-    "file, and put no other in its place while sandboxes run"
+    "such a file, and put no other in its place while sandboxes run"
 
-/* Begins to look. `is_replaced` is called from the event loop, once, with the path of a file in whose place is another one, or none. Where there is nothing to look after, *out is NULL. 0, or an error with a message: the host has no more of what it takes. */
+/* Begins to look. `is_replaced` is called from the event loop, once, with the path of a file in whose place is another one, or none.
+ * Where there is nothing to look after, *out is NULL. 0, or an error with a message: the host has no more of what it takes. */
 int replaced_watch(struct event_base *base, const struct prepared *p,
                    void (*is_replaced)(void *arg, const char *path), void *arg, struct replaced **out,
                    struct errmsg *msg);
