@@ -119,6 +119,11 @@ int msg_send(int fd, const struct msg_out *m) {
     }
 }
 
+const char *msg_send_text(int err) {
+    return err == ERR_LIMIT ? "too many descriptors of this user's are on their way (ulimit -n)"
+                            : err_text(err);
+}
+
 static void take_fds(struct msg_in *m, struct msghdr *h) {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)

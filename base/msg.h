@@ -48,6 +48,8 @@ void msg_put_fd(struct msg_out *m, int fd);
 /* Sends it whole. 0; ERR_AGAIN (socket full: keep it and try again when writable); ERR_EOF (the peer is gone); ERR_LIMIT (a
  * field did not fit, or more of this user's descriptors are on their way than a process may have open); ERR_IO. */
 int msg_send(int fd, const struct msg_out *m);
+/* What a person is told of its failure. */
+const char *msg_send_text(int err);
 
 /* Reads a message that lies in a buffer of the caller's. Strings are slices into it. */
 struct msg_in {

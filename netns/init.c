@@ -168,7 +168,7 @@ static int send_ready(struct init *in, bool ipv6, const struct sandbox_listeners
         msg_put_fd(&m, l->dns_tcp6);
     }
     int r = msg_send(in->fd, &m);
-    return r ? errmsg_set(msg, r, "sandbox: %s", err_text(r)) : 0;
+    return r ? errmsg_set(msg, r, "sandbox: %s", msg_send_text(r)) : 0;
 }
 
 static int drop_capabilities(struct errmsg *msg) {

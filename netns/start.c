@@ -125,7 +125,7 @@ static _Noreturn void child(int exe, int fd, int parent_fd, char *const *envp) {
 
 /* If its first process is gone by now, what it said of the reason is yet to be read: sandbox_ready tells. */
 static int sent(int r, struct errmsg *msg) {
-    return r && r != ERR_EOF ? errmsg_set(msg, r, "sandbox: %s", err_text(r)) : 0;
+    return r && r != ERR_EOF ? errmsg_set(msg, r, "sandbox: %s", msg_send_text(r)) : 0;
 }
 
 static int send_spec(struct sandbox *sb, int memfd, struct errmsg *msg) {

@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/secret.h"
 
 #define TAKE_MAX 64
-#define REST_MS                                                                                              \
-    20 /* the kernel takes no message, though there is room: it has no memory, or too many descriptors are on their way */
+
+/* The kernel takes no message, though there is room: it has no memory, or too many descriptors are on their way. */
+#define REST_MS    20
+#define RESTS_TOLD 50 /* in a row */
 
 struct channel_item {
     struct channel_item *next;
@@ -81,6 +84,9 @@ static void channel_rest(struct channel *c) {
         c->rest = evtimer_new(event_get_base(c->out), channel_on_rested, c);
     if (c->rest && event_add(c->rest, &rest) == 0)
         event_del(c->out);
+    if (++c->rests == RESTS_TOLD)
+        log_warn("what one process has for another waits: the kernel has no memory for it, or too many "
+                 "descriptors of this user's are on their way (ulimit -n)");
 }
 
 /* ERR_AGAIN: not now. Descriptors that are on their way are counted for the user, all channels together: they come down. */
@@ -109,6 +115,7 @@ static void channel_on_out(evutil_socket_t fd, short what, void *arg) {
         if (!c->head)
             c->tail = &c->head;
         c->queued -= item->m.n;
+        c->rests = 0;
         item_free(item);
     }
     event_del(c->out);

@@ -36,7 +36,8 @@ struct channel {
     void *arg;
     uint32_t number; /* the caller's */
     struct event *in, *out;
-    struct event *rest; /* out waits for the kernel's memory; NULL: it never has */
+    struct event *rest; /* out waits for the kernel; NULL: it never has */
+    unsigned rests;     /* in a row */
     struct channel_item *head, **tail;
     size_t queued;
 };

@@ -151,6 +151,7 @@ static void what_the_kernel_does_not_take_now_waits(void **state) {
         assert_int_equal(channel_open(&b, base, pair[1], false, &ops, &seen), 0);
         unwilling = whys[i];
         build(&m, memory, sizeof memory, 0, 8);
+        assert_int_equal(msg_send(pair[0], &m), whys[i] == ETOOMANYREFS ? ERR_LIMIT : ERR_AGAIN);
         assert_int_equal(channel_send(&a, &m), 0);
         assert_true(event_pending(a.out, EV_WRITE, NULL));
         event_base_loop(base, EVLOOP_NONBLOCK);
@@ -161,6 +162,12 @@ static void what_the_kernel_does_not_take_now_waits(void **state) {
         channel_close(&b);
         event_base_free(base);
     }
+}
+
+static void who_does_not_wait_is_told_why(void **state) {
+    (void)state;
+    assert_non_null(strstr(msg_send_text(ERR_LIMIT), "ulimit -n"));
+    assert_string_equal(msg_send_text(ERR_IO), err_text(ERR_IO));
 }
 
 /* What waits has descriptors of its own; where there is none left nothing of it waits. */
@@ -329,6 +336,7 @@ int main(void) {
         cmocka_unit_test_prestate(everything_arrives_in_order, &secret),
         cmocka_unit_test(a_peer_that_never_reads_is_given_up),
         cmocka_unit_test(what_the_kernel_does_not_take_now_waits),
+        cmocka_unit_test(who_does_not_wait_is_told_why),
         cmocka_unit_test(what_waits_needs_descriptors),
         cmocka_unit_test(a_malformed_message_ends_the_channel),
         cmocka_unit_test(what_the_reader_refuses_ends_the_channel_once),
