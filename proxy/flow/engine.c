@@ -325,7 +325,9 @@ static void engine_on_accept(evutil_socket_t listener, short what, void *arg) {
         engine_tidy_later(engine);
         if (box->nconns >= IO_CROWD)
             io_crowded(fd);
-        conn_new(box, fd);
+        if (!conn_new(box, fd))
+            box_shed(box, "memory",
+                     "there is no memory for another connection, or the kernel watches no more");
     }
 }
 

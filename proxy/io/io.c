@@ -72,12 +72,15 @@ struct io *io_open(struct event_base *base, int fd, bool connecting, const struc
     if (connecting) {
         int one = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        event_add(&io->wr, NULL);
         io->wr_on = true;
     } else {
         io_enter(io, IO_OPEN);
-        event_add(&io->rd, NULL);
         io->rd_on = true;
+    }
+    if (event_add(connecting ? &io->wr : &io->rd, NULL) < 0) {
+        close(fd);
+        free(io);
+        return NULL;
     }
     return io;
 }

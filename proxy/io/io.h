@@ -146,7 +146,7 @@ struct io {
 
 /* Takes `fd`, which must be non-blocking and CLOEXEC. `connecting`: a connect() is under way on it; TCP_NODELAY is
  * set, and `ready` follows. (Accepted sockets inherit TCP_NODELAY from their listener, which saves a system call.)
- * Otherwise reading begins at once. NULL: out of memory; fd is closed. */
+ * Otherwise reading begins at once. NULL: out of memory, or the kernel watches no more for this user; fd is closed. */
 struct io *io_open(struct event_base *base, int fd, bool connecting, const struct io_events *events,
                    void *arg);
 

@@ -177,6 +177,33 @@ static void one_that_is_shut_down(void **state) {
     world_close(&w);
 }
 
+static bool unwatched; /* the kernel has no more for this user */
+
+int __real_event_add(struct event *event, const struct timeval *limit);
+int __wrap_event_add(struct event *event, const struct timeval *limit);
+int __wrap_event_add(struct event *event, const struct timeval *limit) {
+    return unwatched && event_get_events(event) & EV_READ ? -1 : __real_event_add(event, limit);
+}
+
+/* It is turned away at once, and that is recorded. */
+static void one_that_cannot_be_watched(void **state) {
+    struct world w;
+    struct msg_in in;
+    struct record r;
+    static struct record_ref refs[RECORD_REFS_MAX];
+    (void)state;
+    world_open(&w, 64);
+    add_sandbox(&w, 0);
+    unwatched = true;
+    assert_false(comes_in(&w, 0));
+    unwatched = false;
+    assert_true(recording_take(&w.records, &in));
+    assert_int_equal(record_decode(&in, &r, refs), 0);
+    assert_true(slice_eq(r.code, SLICE("memory")));
+    assert_true(comes_in(&w, 0));
+    world_close(&w);
+}
+
 /* A file can't be watched: the listeners behind it are closed all the same. */
 static void listeners_are_taken_in_failure_too(void **state) {
     struct world w;
@@ -225,6 +252,7 @@ int main(void) {
         cmocka_unit_test(alone_it_gets_all),
         cmocka_unit_test(a_crowd_gets_less_of_the_kernel),
         cmocka_unit_test(one_that_is_shut_down),
+        cmocka_unit_test(one_that_cannot_be_watched),
         cmocka_unit_test(listeners_are_taken_in_failure_too),
         cmocka_unit_test(one_that_is_removed_is_not_waited_for),
     };
