@@ -566,24 +566,6 @@ static void test_sensitive_dropped(void **state) {
 }
 #endif
 
-static void say_nothing(int severity, const char *text) {
-    (void)severity;
-    (void)text;
-}
-
-/* The kernel watches so many for a user; here it is a file, which it never does. Who opened it is told, and it is closed. */
-static void test_unwatched(void **state) {
-    (void)state;
-    static const struct io_events none = {.ready = NULL};
-    event_set_log_callback(say_nothing); /* the library has a word for it, too */
-    for (int connecting = 0; connecting < 2; connecting++) {
-        int fd = memfd_create("f", MFD_CLOEXEC);
-        assert_null(io_open(base, fd, connecting, &none, NULL));
-        assert_int_equal(fcntl(fd, F_GETFD), -1);
-    }
-    event_set_log_callback(NULL);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clear),
@@ -603,7 +585,6 @@ int main(void) {
         cmocka_unit_test(test_linger),
         cmocka_unit_test(test_cut),
         cmocka_unit_test(test_free_within),
-        cmocka_unit_test(test_unwatched),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(test_sensitive_grows),
         cmocka_unit_test(test_sensitive_waits),

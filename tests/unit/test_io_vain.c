@@ -1,5 +1,8 @@
-/* io with TLS that carries nothing, or little, from a peer that is as fast as we are. */
+/* io with TLS that carries nothing, or little, from a peer that is as fast as we are; and one that can't be had. */
 #include "tests/unit/io_support.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
 
 /* What a.io's SSL says from here on goes to memory. */
 static BIO *divert(struct end *e) {
@@ -157,12 +160,29 @@ static void test_crumbs_end_a_turn(void **state) {
     close_pair(&a, &b);
 }
 
+static void say_nothing(int severity, const char *text) {
+    (void)severity;
+    (void)text;
+}
+
+/* The kernel watches so many for a user; here it is a file, which it never does. Who opened it is told, and it is closed. */
+static void test_unwatched(void **state) {
+    (void)state;
+    static const struct io_events none = {.ready = NULL};
+    event_set_log_callback(say_nothing); /* the library has a word for it, too */
+    for (int connecting = 0; connecting < 2; connecting++) {
+        int fd = memfd_create("f", MFD_CLOEXEC);
+        assert_null(io_open(base, fd, connecting, &none, NULL));
+        assert_int_equal(fcntl(fd, F_GETFD), -1);
+    }
+    event_set_log_callback(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_new_keys),
-        cmocka_unit_test(test_new_keys_of_much),
-        cmocka_unit_test(test_crumbs_of_a_hello),
-        cmocka_unit_test(test_crumbs_end_a_turn),
+        cmocka_unit_test(test_new_keys),          cmocka_unit_test(test_new_keys_of_much),
+        cmocka_unit_test(test_crumbs_of_a_hello), cmocka_unit_test(test_crumbs_end_a_turn),
+        cmocka_unit_test(test_unwatched),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
