@@ -30,7 +30,7 @@ while :; do test -e end && exit 3; sleep 0.05; done
 """
 HELD = 7
 # Where the sandbox is ended as well, either may be first; a tunnel of which both sides have ended is over in an orderly way.
-ANYHOW = ("exeat-ended", "client-gone", None)
+ANYHOW = ("exeat-ended", "client-gone", "request-truncated", None)
 
 
 def origin(connection, request):
