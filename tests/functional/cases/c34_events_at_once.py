@@ -1,10 +1,15 @@
-"""C34: what an origin sends is passed on as it comes: events, single bytes, compressed streams."""
+"""C34: what an origin sends is passed on as it comes: events, single bytes, compressed streams.
+
+The origin sends no event before the client has said that it has the one before (by a file in its home folder): what waited for more
+data would wait for ever. Each event holds the time; of all of them the fastest tells whether there is a wait of our own.
+"""
 import os
 import re
 import time
 import zlib
 
 import client
+import exeat
 import h2
 import onehost
 import tap
@@ -12,82 +17,30 @@ import websocket
 import work
 from h2server import DATA, END_HEADERS, END_STREAM, FrameServer, HEADERS, OK
 from pki import Pki
-from servers import RawServer
 
+EVENTS = 8
+LIMIT = 0.05  # s, for the fastest
+
+
+class Pace:
+    """One run's: the folder that both ends see."""
+
+    def __init__(self):
+        self.home = work.folder("home.", user=exeat.as_user(), mode=0o700)
+
+    def events(self, put):
+        for i in range(EVENTS):
+            put(b"data: %.6f\n\n" % time.time())
+            tap.eventually(lambda i=i: os.path.exists(os.path.join(self.home, "got-%d" % i)), 20)
+
+
+def at_once(lags, what=""):
+    tap.equal(len(lags), EVENTS, what)
+    tap.ok(min(lags) < LIMIT, "late by %s s: %s" % (lags, what))
+
+
+# How late each event was, however the body is framed, compressed or not.
 READ = '''
-    c = tls("a.test")
-    c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\nAccept-Encoding: gzip\\r\\n\\r\\n")
-    c.until(b"\\r\\n\\r\\n")
-    import zlib
-    z = zlib.decompressobj(31) if %r else None
-    text, lags = "", []
-    while len(lags) < 6:
-        n = int(c.until(b"\\r\\n"), 16)
-        data = c.exactly(n + 2)[:n]
-        text += (z.decompress(data) if z else data).decode()
-        if text.endswith("\\n\\n"):
-            lags.append(time.time() - float(text.split()[1]))
-            text = ""
-    report(max(lags), min(lags))
-'''
-
-
-def late(once, limit=0.05):
-    """Stalls of a busy machine may pass; what waits for more data is late each time, by the 0.2 s until there is more."""
-    lags = []
-    while len(lags) < 8 and min(lags, default=1) >= limit:
-        lags.append(once())
-    tap.ok(min(lags) < limit, "late by %s s" % lags)
-
-
-def stream(t, kind, compressed, sender):
-    def answer(connection, _request):
-        send = sender()
-        extra = b"Content-Encoding: gzip\r\n" if compressed else b""
-        connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\n" + extra + b"Transfer-Encoding: chunked\r\n\r\n")
-        for _ in range(6):
-            send(connection, b"data: %.6f\n\n" % time.time())
-            time.sleep(0.2)
-        connection.send(b"0\r\n\r\n")
-    late(lambda: onehost.through(t, READ % compressed, answer=answer)[0].reports[0][0])
-
-
-def chunk(data):
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-def plain():
-    return lambda c, data: c.send(chunk(data))
-
-
-@tap.test
-def events(t):
-    stream(t, b"text/event-stream", False, plain)
-
-
-@tap.test
-def any_other_type(t):
-    stream(t, b"application/json", False, plain)
-
-
-@tap.test
-def one_byte_a_chunk(t):
-    def send(connection, data):
-        for byte in data:
-            connection.send(chunk(bytes([byte])))
-    stream(t, b"text/event-stream", False, lambda: send)
-
-
-@tap.test
-def compressed_with_a_sync_flush(t):
-    def sender():
-        z = zlib.compressobj(6, zlib.DEFLATED, 31)
-        return lambda c, data: c.send(chunk(z.compress(data) + z.flush(zlib.Z_SYNC_FLUSH)))
-    stream(t, b"text/event-stream", True, sender)
-
-
-# Six events, however the body is framed, compressed or not: how late the latest was.
-READ_ANY = '''
     import re, zlib
     def body_of(raw):
         head, _, body = raw.partition(b"\\r\\n\\r\\n")
@@ -100,7 +53,7 @@ READ_ANY = '''
         return out
     def lags_of(c, s=None):
         lags, raw = [], b""
-        while len(lags) < 6:
+        while len(lags) < EVENTS:
             if s is None:
                 data = c.recv()
                 raw += data
@@ -112,59 +65,20 @@ READ_ANY = '''
             events = re.findall(rb"data: ([0-9.]+)\\n\\n", text)
             while len(lags) < len(events):
                 lags.append(time.time() - float(events[len(lags)]))
+                open("got-%d" % (len(lags) - 1), "w").close()
             if not data:
                 break
-        return max(lags) if len(lags) == 6 else 99
-'''
-
-
-def until_the_end(connection, _request):
-    connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
-    for _ in range(6):
-        connection.send(b"data: %.6f\n\n" % time.time())
-        time.sleep(0.2)
-    connection.close()
-
-
-def of_known_length(connection, _request):
-    connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 150\r\n\r\n")
-    for _ in range(6):
-        connection.send(b"data: %.6f\n\n" % time.time())
-        time.sleep(0.2)
-
-
-def frames(f, _number, send=lambda: lambda put, data: put(data)):
-    while True:
-        stream_id, pieces = f.request(), send()
-        f.frame(HEADERS, END_HEADERS, stream_id, OK)
-        for _ in range(6):
-            pieces(lambda data: f.frame(DATA, 0, stream_id, data), b"data: %.6f\n\n" % time.time())
-            time.sleep(0.2)
-        f.frame(DATA, END_STREAM, stream_id)
-
-
+        return lags
+'''.replace("EVENTS", str(EVENTS))
 ASK = 'c.send("GET /ok HTTP/1.1\\r\\nHost: a.test\\r\\n\\r\\n")\n'
-BY_HTTP_1 = 'c = %s("a.test")\n' + ASK + 'report(lags_of(c))\n'
+BY_HTTP_1 = 'c = tls("a.test")\n' + ASK + 'report(lags_of(c))\n'
+IN_CLEAR = BY_HTTP_1.replace("tls", "tcp")
 BY_HTTP_2 = 'c = h2("a.test")\nreport(lags_of(c, c.request("/ok")))\n'
 
 
-@tap.test
-def by_either_version_and_in_clear_text_however_it_is_framed(t):
-    h2.needed()
-    for answer in (until_the_end, of_known_length):
-        for code, clear in ((BY_HTTP_1 % "tls", False), (BY_HTTP_1 % "tcp", True), (BY_HTTP_2, False)):
-            late(lambda code=code, clear=clear, answer=answer:
-                 onehost.through(t, [h2.CLIENT, READ_ANY, code], answer=answer, clear=clear)[0].reports[0], 0.15)
-
-
-@tap.test
-def from_an_origin_of_http_2(t):
-    h2.needed()
-    pki = Pki()
-    server = t.use(FrameServer(frames, tls=pki.leaf("a.test")))
-    for code in (BY_HTTP_1 % "tls", BY_HTTP_2):
-        late(lambda code=code: client.run(onehost.POLICY, [h2.CLIENT, READ_ANY, code], resolve=[server.resolve("a.test")],
-                                          upstream_ca=pki.ca).reports[0], 0.15)
+# How an event is cut into pieces: functions that make one of (put, data).
+def whole():
+    return lambda put, data: put(data)
 
 
 def byte_by_byte():
@@ -176,78 +90,148 @@ def compressed():
     return lambda put, data: put(z.compress(data) + z.flush(zlib.Z_SYNC_FLUSH))
 
 
+def in_chunks(pace, cut=whole, kind=b"text/event-stream"):
+    def answer(connection, _request):
+        pieces = cut()
+        extra = b"Content-Encoding: gzip\r\n" if cut is compressed else b""
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\n" + extra + b"Transfer-Encoding: chunked\r\n\r\n")
+        pace.events(lambda event: pieces(lambda data: connection.send(b"%x\r\n%s\r\n" % (len(data), data)), event))
+        connection.send(b"0\r\n\r\n")
+    return answer
+
+
+def until_the_end(pace):
+    def answer(connection, _request):
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        pace.events(connection.send)
+        connection.close()
+    return answer
+
+
+def of_known_length(pace):
+    def answer(connection, _request):
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % (25 * EVENTS))
+        pace.events(connection.send)
+    return answer
+
+
+def in_frames(pace, cut=whole):
+    def serve(f, _number):
+        while True:
+            stream_id, pieces = f.request(), cut()
+            f.frame(HEADERS, END_HEADERS, stream_id, OK)
+            pace.events(lambda event: pieces(lambda data: f.frame(DATA, 0, stream_id, data), event))
+            f.frame(DATA, END_STREAM, stream_id)
+    return serve
+
+
+def by_http_1(t, answer, code, what="", **options):
+    """Through exeat from an origin of HTTP/1.1; `answer` makes its answer of a Pace."""
+    pace = Pace()
+    r, _ = onehost.through(t, [h2.CLIENT, websocket.CLIENT, READ, code], answer=answer(pace), home=pace.home, clear=code == IN_CLEAR, **options)
+    at_once(r.reports[0], what)
+
+
+def by_http_2(t, code, cut=whole):
+    """The same from one of HTTP/2."""
+    pace, pki = Pace(), Pki()
+    server = t.use(FrameServer(in_frames(pace, cut), tls=pki.leaf("a.test")))
+    r = client.run(onehost.POLICY, [h2.CLIENT, READ, code], home=pace.home, resolve=[server.resolve("a.test")], upstream_ca=pki.ca)
+    at_once(r.reports[0], cut.__name__)
+
+
+@tap.test
+def events(t):
+    by_http_1(t, in_chunks, BY_HTTP_1)
+
+
+@tap.test
+def any_other_type(t):
+    by_http_1(t, lambda pace: in_chunks(pace, kind=b"application/json"), BY_HTTP_1)
+
+
+@tap.test
+def by_either_version_and_in_clear_text_however_it_is_framed(t):
+    h2.needed()
+    for answer in (in_chunks, until_the_end, of_known_length):
+        for code in (BY_HTTP_1, IN_CLEAR, BY_HTTP_2):
+            by_http_1(t, answer, code, answer.__name__)
+
+
+@tap.test
+def from_an_origin_of_http_2(t):
+    h2.needed()
+    for code in (BY_HTTP_1, BY_HTTP_2):
+        by_http_2(t, code)
+
+
 @tap.test
 def single_bytes_and_compressed_streams_by_either_version(t):
     h2.needed()
-    pki = Pki()
-    for send in (byte_by_byte, compressed):
-        def in_chunks(connection, _request, send=send):
-            pieces = send()
-            connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-            for _ in range(6):
-                pieces(lambda data: connection.send(chunk(data)), b"data: %.6f\n\n" % time.time())
-                time.sleep(0.2)
-            connection.send(b"0\r\n\r\n")
-        for server, code in ((t.use(RawServer(in_chunks, tls=pki.leaf("a.test"))), BY_HTTP_2),
-                             (t.use(FrameServer(lambda f, n, send=send: frames(f, n, send), tls=pki.leaf("a.test"))), BY_HTTP_1 % "tls"),
-                             (t.use(FrameServer(lambda f, n, send=send: frames(f, n, send), tls=pki.leaf("a.test"))), BY_HTTP_2)):
-            late(lambda server=server, code=code: client.run(onehost.POLICY, [h2.CLIENT, READ_ANY, code], resolve=[server.resolve("a.test")],
-                                                             upstream_ca=pki.ca).reports[0], 0.15)
+    for cut in (byte_by_byte, compressed):
+        for code in (BY_HTTP_1, BY_HTTP_2):
+            by_http_1(t, lambda pace, cut=cut: in_chunks(pace, cut), code, cut.__name__)
+            by_http_2(t, code, cut)
 
 
 @tap.test
 def through_a_tunnel(t):
     roots = work.write(os.path.join(work.folder("roots."), "roots.pem"), open(onehost.authority().ca, encoding="ascii").read())
-    late(lambda: onehost.through(t, [READ_ANY, BY_HTTP_1 % "tls"], answer=until_the_end, policy="tunnel https://a.test\n",
-                                 env={"SSL_CERT_FILE": roots})[0].reports[0], 0.15)
+    by_http_1(t, until_the_end, BY_HTTP_1, policy="tunnel https://a.test\n", env={"SSL_CERT_FILE": roots})
 
 
 @tap.test
 def messages_of_a_websocket(t):
-    def answer(connection, request):
-        connection.send(websocket.granted(request))
-        for _ in range(6):
-            connection.send(websocket.frame(b"data: %.6f\n\n" % time.time(), 1))
-            time.sleep(0.2)
-        connection.close()
-    late(lambda: onehost.through(t, [websocket.CLIENT, READ_ANY, 'report(lags_of(ask(tls("a.test"))))\n'], answer=answer)[0].reports[0], 0.15)
+    def granted(pace):
+        def answer(connection, request):
+            connection.send(websocket.granted(request))
+            pace.events(lambda event: connection.send(websocket.frame(event, 1)))
+            connection.close()
+        return answer
+    by_http_1(t, granted, 'report(lags_of(ask(tls("a.test"))))\n')
+
+
+# The client's side of an upload; said() waits for the origin.
+UPLOAD = '''
+    def said(i):
+        while not os.path.exists("got-%d" % i):
+            spin(0.005)
+'''
+IN_CHUNKS = '''
+    c = tls("a.test")
+    c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n")
+    for i in range(EVENTS):
+        event = "data: %.6f\\n\\n" % time.time()
+        c.send("%x\\r\\n%s\\r\\n" % (len(event), event))
+        said(i)
+    c.send("0\\r\\n\\r\\n")
+    report(c.answer().status)
+'''.replace("EVENTS", str(EVENTS))
+IN_FRAMES = '''
+    c = h2("a.test")
+    s = c.request("/ok", "POST", end=False)
+    for i in range(EVENTS):
+        c.data(s, b"data: %.6f\\n\\n" % time.time())
+        said(i)
+    c.data(s, b"", end=True)
+    report(c.answer(s).status)
+'''.replace("EVENTS", str(EVENTS))
 
 
 @tap.test
 def what_a_client_sends_goes_on_as_it_comes(t):
-    """The other way: the origin has each piece of an upload before the next is sent."""
+    """The other way: no piece of an upload is sent before the origin has had the one before."""
     h2.needed()
-    uploads = {
-        "chunks": ('''
-            c = %s("a.test")
-            c.send("POST /ok HTTP/1.1\\r\\nHost: a.test\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n")
-            for _ in range(6):
-                event = "data: %%.6f\\n\\n" %% time.time()
-                c.send("%%x\\r\\n%%s\\r\\n" %% (len(event), event))
-                spin(0.2)
-            c.send("0\\r\\n\\r\\n")
-            report(c.answer().status)
-        '''),
-        "frames": ('''
-            c = h2("a.test")
-            s = c.request("/ok", "POST", end=False)
-            for _ in range(6):
-                c.data(s, b"data: %.6f\\n\\n" % time.time())
-                spin(0.2)
-            c.data(s, b"", end=True)
-            report(c.answer(s).status)
-        '''),
-    }
+    for code, clear in ((IN_CHUNKS, False), (IN_CHUNKS.replace("tls(", "tcp("), True), (IN_FRAMES, False)):
+        pace, lags = Pace(), []
 
-    def once(code, clear):
-        lags = []
-
-        def answer(connection, request):
+        def answer(connection, request, pace=pace, lags=lags):
             body = bytes(connection.pending)
             while True:
                 events = re.findall(rb"data: ([0-9.]+)\n\n", body)
                 while len(lags) < len(events):
                     lags.append(time.time() - float(events[len(lags)]))
+                    work.write(os.path.join(pace.home, "got-%d" % (len(lags) - 1)), "")
                 if body.endswith(b"0\r\n\r\n"):
                     break
                 connection.fill()
@@ -255,13 +239,9 @@ def what_a_client_sends_goes_on_as_it_comes(t):
             request.body = body
             connection.pending = bytearray()
             connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        r, _ = onehost.through(t, [h2.CLIENT, code], answer=answer, clear=clear)
+        r, _ = onehost.through(t, [h2.CLIENT, UPLOAD, code], answer=answer, clear=clear, home=pace.home)
         tap.equal(r.reports, [200])
-        tap.equal(len(lags), 6)
-        return max(lags)
-    late(lambda: once(uploads["chunks"] % "tls", False), 0.15)
-    late(lambda: once(uploads["chunks"] % "tcp", True), 0.15)
-    late(lambda: once(uploads["frames"], False), 0.15)
+        at_once(lags, code)
 
 
 tap.main()
