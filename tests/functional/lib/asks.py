@@ -90,6 +90,11 @@ def cut(connection):
     connection.close()
 
 
+def damaged(pack):
+    """Its last byte, which is the checksum's, is another one, whatever it was."""
+    return pack[:-1] + bytes([pack[-1] ^ 1])
+
+
 def lies(git):
     return {
         "garbage": raw.response(200, b"\0\1\2 garbage" * 1000, RESULT),
@@ -104,7 +109,7 @@ def lies(git):
         "an empty pack": raw.response(200, packed(pack_of(git)), RESULT),
         "another commit": raw.response(200, packed(pack_of(git, forged(git))), RESULT),
         "the old one": raw.response(200, packed(pack_of(git, git.line[2])), RESULT),
-        "a damaged pack": raw.response(200, packed(pack_of(git, git.line[5])[:-1] + b"x"), RESULT),
+        "a damaged pack": raw.response(200, packed(damaged(pack_of(git, git.line[5]))), RESULT),
         "half a pack": raw.response(200, packed(pack_of(git, git.line[5])[:-30]), RESULT),
         "bytes behind": raw.response(200, packed(pack_of(git) + b"more"), RESULT),
         "endless": endless,
